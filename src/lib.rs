@@ -1,0 +1,1 @@
+//! Lockstep: Kafka-style consumer groups on NATS JetStream.
