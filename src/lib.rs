@@ -1,1 +1,3 @@
 //! Lockstep: Kafka-style consumer groups on NATS JetStream.
+
+pub mod group;
