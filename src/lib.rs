@@ -1,3 +1,8 @@
 //! Lockstep: Kafka-style consumer groups on NATS JetStream.
 
+pub mod backoff;
+pub mod chance;
+pub mod clock;
 pub mod group;
+pub mod tasks;
+pub mod wire;
