@@ -1,0 +1,289 @@
+//! What the documents claim, checked: sentences of the protocol have tests, links resolve.
+
+#![allow(clippy::expect_used, reason = "a test stops at what it cannot read")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn no_comment_quotes_a_sentence_that_does_not_exist() {
+    let sentences = sentences(&read(&root().join("docs/protocol.md")));
+    let mut wrong = Vec::new();
+    for file in rust_files() {
+        for (line, number) in quotes(&read(&file)) {
+            if !sentences.contains_key(&number) {
+                wrong.push(format!("{}:{line}: {number}", file.display()));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "docs/protocol.md has no such sentence:\n{}",
+        wrong.join("\n")
+    );
+}
+
+#[test]
+fn sentences_are_numbered_upwards_and_each_once() {
+    let text = read(&root().join("docs/protocol.md"));
+    let numbers: Vec<(u32, String)> = text
+        .lines()
+        .filter_map(sentence_number)
+        .map(|n| (digits(&n), n))
+        .collect();
+    let mut sorted = numbers.clone();
+    sorted.sort();
+    sorted.dedup();
+    assert_eq!(
+        numbers, sorted,
+        "a number is used twice, or stands in the wrong place"
+    );
+}
+
+#[test]
+fn references_within_the_protocol_name_sentences_that_exist() {
+    let text = read(&root().join("docs/protocol.md"));
+    let sentences = sentences(&text);
+    let named: BTreeSet<String> = text
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| number_at_start(word).is_some_and(|n| n.len() == word.len()))
+        .map(str::to_owned)
+        .collect();
+    let unknown: Vec<&String> = named
+        .iter()
+        .filter(|n| !sentences.contains_key(*n))
+        .collect();
+    assert!(unknown.is_empty(), "docs/protocol.md refers to {unknown:?}");
+}
+
+#[test]
+fn links_in_documents_resolve() {
+    let mut wrong = Vec::new();
+    let documents = documents();
+    assert!(!documents.is_empty(), "there are no documents");
+    for document in &documents {
+        let text = read(document);
+        for link in links(&text) {
+            if let Some(why) = broken(document, &text, &link) {
+                wrong.push(format!("{}: ({link}) {why}", document.display()));
+            }
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "links that lead nowhere:\n{}",
+        wrong.join("\n")
+    );
+}
+
+// === the checks, checked ===
+
+#[test]
+fn sentences_are_read_with_their_marks() {
+    let text =
+        "**P1.** A name. (definition)\n\n**P2.** It\nholds.\n\n**P2a.** Also. (server)\n\nP3. no\n";
+    let read: Vec<(String, bool)> = sentences(text).into_iter().collect();
+    let expected = [("P1", false), ("P2", true), ("P2a", true)];
+    assert_eq!(read, expected.map(|(n, tested)| (n.to_owned(), tested)));
+}
+
+#[test]
+fn quotes_are_comments_that_begin_with_numbers() {
+    let numbers = |text: &str| quotes(text).into_iter().map(|(_, n)| n).collect::<Vec<_>>();
+    assert_eq!(numbers("// P12, P13\n"), ["P12", "P13"]);
+    assert_eq!(
+        numbers("/// P7 P8a: the rest names P9 in passing\n"),
+        ["P7", "P8a"]
+    );
+    assert_eq!(numbers("let x = 1; // P4"), ["P4"]);
+    assert_eq!(
+        numbers("// see P12\n// Partition\n// P99th\nlet p = \"P5\";"),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn a_broken_link_is_found() {
+    let here = root().join("docs/protocol.md");
+    let text = "# A title, `coded`\n[a](protocol.md) [b](../no.md) [c](#a-title-coded) [d](#no)\n\
+                ```\n[e](in-code.md)\n```\n`[f](in-code.md)` [g](https://x.y/z) ![h](no.svg \"t\")";
+    let all = links(text);
+    assert_eq!(
+        all,
+        [
+            "protocol.md",
+            "../no.md",
+            "#a-title-coded",
+            "#no",
+            "https://x.y/z",
+            "no.svg"
+        ]
+    );
+    let wrong: Vec<&String> = all
+        .iter()
+        .filter(|l| broken(&here, text, l).is_some())
+        .collect();
+    assert_eq!(wrong, ["../no.md", "#no", "no.svg"]);
+}
+
+// === files ===
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file)
+        .unwrap_or_else(|error| format!("{} is not text: {error}", file.display()))
+}
+
+fn rust_files() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for folder in ["src", "tests", "e2e"] {
+        files_below(&root().join(folder), "rs", &mut files);
+    }
+    files.retain(|file| !file.ends_with("tests/docs.rs")); // its examples quote nothing
+    assert!(files.len() > 10, "the sources were not found");
+    files
+}
+
+fn documents() -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    files_below(root(), "md", &mut files);
+    files
+}
+
+/// Files of the repository with this ending; what is built or fetched is left out.
+fn files_below(folder: &Path, ending: &str, into: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
+        let name = path
+            .file_name()
+            .map(|n| n.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        if path.is_dir() {
+            if !name.starts_with('.') && !["target", "bin", "node_modules"].contains(&name.as_str())
+            {
+                files_below(&path, ending, into);
+            }
+        } else if path.extension().is_some_and(|e| e == ending) {
+            into.push(path);
+        }
+    }
+}
+
+// === numbered sentences ===
+
+/// The numbers of all sentences, each with whether a test has to quote it.
+fn sentences(text: &str) -> BTreeMap<String, bool> {
+    text.split("\n\n")
+        .filter_map(|paragraph| {
+            let number = sentence_number(paragraph)?;
+            Some((number, !paragraph.trim_end().ends_with("(definition)")))
+        })
+        .collect()
+}
+
+/// `P12` of a line or paragraph that begins with `**P12.**`.
+fn sentence_number(line: &str) -> Option<String> {
+    let (number, _) = line.trim_start().strip_prefix("**")?.split_once(".**")?;
+    (number_at_start(number)? == number).then(|| number.to_owned())
+}
+
+/// The number that a text begins with: P, digits, perhaps a small letter, then no word goes on.
+fn number_at_start(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix('P')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let letter = rest[digits..]
+        .bytes()
+        .take_while(u8::is_ascii_lowercase)
+        .count();
+    let goes_on = rest[digits + letter..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+    (digits > 0 && letter < 2 && !goes_on).then(|| &text[..1 + digits + letter])
+}
+
+fn digits(number: &str) -> u32 {
+    let digits: String = number.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap_or_default()
+}
+
+/// Every number that a comment begins with, and the line it stands in.
+fn quotes(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (line, content) in (1..).zip(text.lines()) {
+        let Some((_, comment)) = content.split_once("//") else {
+            continue;
+        };
+        let mut rest = comment.trim_start_matches(['/', '!', ' ']);
+        while let Some(number) = number_at_start(rest) {
+            found.push((line, number.to_owned()));
+            rest = rest[number.len()..].trim_start_matches([',', ' ']);
+        }
+    }
+    found
+}
+
+// === links ===
+
+/// Targets of the links in a document, code left out.
+fn links(text: &str) -> Vec<String> {
+    let prose = without_code(text);
+    let mut found = Vec::new();
+    let mut rest = prose.as_str();
+    while let Some(at) = rest.find("](") {
+        rest = &rest[at + 2..];
+        let target = rest.split(')').next().unwrap_or_default();
+        found.extend(target.split_whitespace().next().map(str::to_owned));
+    }
+    found
+}
+
+fn without_code(text: &str) -> String {
+    let mut prose = String::new();
+    let mut in_block = false;
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            prose.extend(line.split('`').step_by(2));
+            prose.push('\n');
+        }
+    }
+    prose
+}
+
+/// Why a link leads nowhere, if it does. Other hosts are not asked.
+fn broken(document: &Path, text: &str, link: &str) -> Option<String> {
+    if link.contains("://") || link.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+    let target = document.parent()?.join(path);
+    if !path.is_empty() && !target.exists() {
+        return Some("does not exist".to_owned());
+    }
+    let text = if path.is_empty() {
+        text.to_owned()
+    } else {
+        read(&target)
+    };
+    let found = anchor.is_empty() || anchors(&text).contains(anchor);
+    (!found).then(|| format!("has no heading #{anchor}"))
+}
+
+/// The anchors of a document's headings, as forges make them.
+fn anchors(text: &str) -> BTreeSet<String> {
+    text.lines()
+        .filter(|line| line.starts_with('#'))
+        .map(|line| line.trim_start_matches('#').trim().to_lowercase())
+        .map(|heading| {
+            let kept = heading
+                .chars()
+                .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+            kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+        })
+        .collect()
+}
