@@ -15,55 +15,20 @@ use std::path::{Path, PathBuf};
 const ARROWS: &[(&str, &[&str])] = &[
     ("group", &[]),
     ("wire", &["group"]),
-    // Singles: small things that adapters and drivers share. They know the core's types at most.
-    ("clock", &["group"]),
-    ("backoff", &["group"]),
-    ("tasks", &["clock"]),
-    ("metrics", &["group"]),
-    ("telemetry", &["settings"]),
-    ("settings", &["group"]),
     // Adapters: one outside world each. They do not know each other.
-    (
-        "nats",
-        &[
-            "group",
-            "wire",
-            "clock",
-            "backoff",
-            "tasks",
-            "metrics",
-            "telemetry",
-            "settings",
-        ],
-    ),
-    (
-        "k8s",
-        &[
-            "group",
-            "wire",
-            "clock",
-            "backoff",
-            "tasks",
-            "metrics",
-            "telemetry",
-            "settings",
-        ],
-    ),
-    (
-        "crd",
-        &[
-            "group",
-            "wire",
-            "clock",
-            "backoff",
-            "tasks",
-            "metrics",
-            "telemetry",
-            "settings",
-        ],
-    ),
+    ("nats", &["group", "wire", "singles"]),
+    ("k8s", &["group", "wire", "singles"]),
+    ("crd", &["group", "wire", "singles"]),
     // Drivers: tasks, clock, order of effects. They meet in documents, not in code.
-    ("coordinator", DRIVER),
+    (
+        "coordinator",
+        &["group", "wire", "nats", "k8s", "crd", "singles"],
+    ),
+    (
+        "worker",
+        &["group", "wire", "nats", "k8s", "crd", "singles"],
+    ),
+    // What is made of a driver: the controller runs coordinators, the library's reader is a member.
     (
         "controller",
         &[
@@ -73,37 +38,19 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nats",
             "k8s",
             "crd",
-            "clock",
-            "backoff",
-            "tasks",
-            "metrics",
-            "telemetry",
-            "settings",
+            "singles",
         ],
     ),
-    ("worker", DRIVER),
     (
         "reader",
-        &[
-            "worker",
-            "group",
-            "wire",
-            "nats",
-            "k8s",
-            "crd",
-            "clock",
-            "backoff",
-            "tasks",
-            "metrics",
-            "telemetry",
-            "settings",
-        ],
+        &["worker", "group", "wire", "nats", "k8s", "crd", "singles"],
     ),
+    // What the user typed, then what it means.
     (
         "cli",
         &[
-            "coordinator",
             "controller",
+            "coordinator",
             "worker",
             "reader",
             "group",
@@ -111,28 +58,20 @@ const ARROWS: &[(&str, &[&str])] = &[
             "nats",
             "k8s",
             "crd",
-            "clock",
-            "backoff",
-            "tasks",
-            "metrics",
-            "telemetry",
-            "settings",
+            "singles",
         ],
     ),
 ];
 
-const DRIVER: &[&str] = &[
-    "group",
-    "wire",
-    "nats",
-    "k8s",
-    "crd",
-    "clock",
+/// Small things that adapters and drivers share. They know the core's types and each other.
+const SINGLES: &[&str] = &[
     "backoff",
-    "tasks",
+    "chance",
+    "clock",
     "metrics",
-    "telemetry",
     "settings",
+    "tasks",
+    "telemetry",
 ];
 
 /// Words that the core never says: it neither waits nor reads a clock, draws lots or logs.
@@ -375,15 +314,29 @@ fn wrong_arrows(file: &Path, text: &str) -> Vec<String> {
     let Some(here) = path.first() else {
         return Vec::new();
     }; // lib.rs and main.rs hold it together
-    let Some((_, allowed)) = ARROWS.iter().find(|(module, _)| module == here) else {
+    let Some(allowed) = allowed(here) else {
         return vec![format!("{}: module `{here}` is in no ring", file.display())];
     };
     let used = used_modules(&path, &tokens(text));
-    let ring = |module: &String| ARROWS.iter().any(|(name, _)| name == module);
     used.into_iter()
-        .filter(|module| module != here && ring(module) && !allowed.contains(&module.as_str()))
+        .filter(|module| module != here && self::allowed(module).is_some())
+        .filter(|module| !allowed.contains(&module.as_str()))
         .map(|module| format!("{}: `{here}` uses `{module}`", file.display()))
         .collect()
+}
+
+/// What a module may use; none if it is in no ring.
+fn allowed(module: &str) -> Option<Vec<&'static str>> {
+    if SINGLES.contains(&module) {
+        return Some([SINGLES, &["group"]].concat());
+    }
+    let (_, allowed) = ARROWS.iter().find(|(name, _)| *name == module)?;
+    let singles = if allowed.contains(&"singles") {
+        SINGLES
+    } else {
+        &[]
+    };
+    Some([*allowed, singles].concat())
 }
 
 fn impurities(file: &Path, text: &str, crates: &BTreeSet<String>) -> Vec<String> {

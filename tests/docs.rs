@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lockstep::wire;
+
 #[test]
 fn no_comment_quotes_a_sentence_that_does_not_exist() {
     let sentences = sentences(&read(&root().join("docs/protocol.md")));
@@ -75,6 +77,44 @@ fn links_in_documents_resolve() {
         "links that lead nowhere:\n{}",
         wrong.join("\n")
     );
+}
+
+#[test]
+fn documents_shown_in_the_protocol_are_documents() {
+    let text = read(&root().join("docs/protocol.md"));
+    let shown = |heading: &str| {
+        let (_, section) = text.split_once(heading).expect("the section of a document");
+        let block = section.split("```json\n").nth(1).expect("its example");
+        block
+            .split("```")
+            .next()
+            .expect("an end of it")
+            .as_bytes()
+            .to_owned()
+    };
+    let same = |shown: Vec<u8>, encoded: Vec<u8>| {
+        let value = |bytes: &[u8]| serde_json::from_slice(bytes).expect("JSON");
+        let (shown, encoded): (serde_json::Value, serde_json::Value) =
+            (value(&shown), value(&encoded));
+        assert_eq!(
+            shown, encoded,
+            "the example and what is written of it differ"
+        );
+    };
+    macro_rules! round {
+        ($heading:literal, $codec:ident) => {
+            let document = wire::$codec::decode(&shown($heading)).expect($heading);
+            same(
+                shown($heading),
+                wire::$codec::encode(&document).expect($heading),
+            );
+        };
+    }
+    round!("### 3.1 `meta`", meta);
+    round!("### 3.2 `group`", group);
+    round!("### 3.3 `member.<incarnation>`", member);
+    round!("### 3.4 `offset.<p>`", offset);
+    round!("### 3.5 `candidate.<incarnation>`", candidate);
 }
 
 // === the checks, checked ===
