@@ -1,1 +1,22 @@
 //! What Lockstep's tests and its demo stand on: real servers, real processes, and the judge.
+//!
+//! Everything that is started here ends with the test that started it: by `Drop`, by its own
+//! process id, and, should the test itself be killed, by the kernel (see [`children`]).
+
+pub mod children;
+pub mod clock;
+mod http;
+pub mod nats_cluster;
+pub mod nats_server;
+mod ports;
+pub mod until;
+
+pub use nats_cluster::NatsCluster;
+pub use nats_server::NatsServer;
+pub use until::until;
+
+/// The folder of the checked-out repository.
+pub(crate) fn repository() -> std::path::PathBuf {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}
