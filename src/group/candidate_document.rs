@@ -16,6 +16,9 @@ pub struct CandidateDocument {
     pub beat: Beat,
     /// The highest document formats that it reads.
     pub formats: Formats,
+    /// The process has stopped on purpose: a successor need not wait for its silence.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub left: bool,
     /// Fields of newer versions.
     #[serde(flatten)]
     pub unknown: Unknown,

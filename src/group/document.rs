@@ -63,6 +63,8 @@ pub enum StandbyReason {
     NoApplication,
     /// Another live member has the same id.
     DuplicateMember,
+    /// A later incarnation of its id has taken its place; it is never admitted again.
+    Replaced,
     /// It cannot read a document format that is in use.
     VersionTooOld,
     /// The group was deleted.

@@ -55,6 +55,8 @@ enum WireStanding {
     NoApplication,
     #[serde(rename = "standby:DuplicateMember")]
     DuplicateMember,
+    #[serde(rename = "standby:Replaced")]
+    Replaced,
     #[serde(rename = "standby:VersionTooOld")]
     VersionTooOld,
     #[serde(rename = "standby:GroupDeleted")]
@@ -194,6 +196,7 @@ impl From<Standing> for WireStanding {
             Standing::Standby(StandbyReason::Surplus) => Self::Surplus,
             Standing::Standby(StandbyReason::NoApplication) => Self::NoApplication,
             Standing::Standby(StandbyReason::DuplicateMember) => Self::DuplicateMember,
+            Standing::Standby(StandbyReason::Replaced) => Self::Replaced,
             Standing::Standby(StandbyReason::VersionTooOld) => Self::VersionTooOld,
             Standing::Standby(StandbyReason::GroupDeleted) => Self::GroupDeleted,
         }
@@ -208,6 +211,7 @@ impl From<WireStanding> for Standing {
             WireStanding::Surplus => Self::Standby(StandbyReason::Surplus),
             WireStanding::NoApplication => Self::Standby(StandbyReason::NoApplication),
             WireStanding::DuplicateMember => Self::Standby(StandbyReason::DuplicateMember),
+            WireStanding::Replaced => Self::Standby(StandbyReason::Replaced),
             WireStanding::VersionTooOld => Self::Standby(StandbyReason::VersionTooOld),
             WireStanding::GroupDeleted => Self::Standby(StandbyReason::GroupDeleted),
         }

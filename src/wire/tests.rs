@@ -196,6 +196,7 @@ fn an_offset() -> OffsetRecord {
 
 fn a_candidate() -> CandidateDocument {
     CandidateDocument {
+        left: false,
         id: "host-1".to_owned(),
         priority: 5,
         beat: Beat(2),
