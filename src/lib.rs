@@ -4,5 +4,8 @@ pub mod backoff;
 pub mod chance;
 pub mod clock;
 pub mod group;
+pub mod http;
+pub mod metrics;
 pub mod tasks;
+pub mod telemetry;
 pub mod wire;

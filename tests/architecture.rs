@@ -68,6 +68,7 @@ const SINGLES: &[&str] = &[
     "backoff",
     "chance",
     "clock",
+    "http",
     "metrics",
     "settings",
     "tasks",

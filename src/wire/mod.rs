@@ -8,6 +8,7 @@
 mod document;
 mod group_document;
 pub mod keys;
+pub mod proto;
 
 pub use document::{DecodeError, EncodeError};
 
