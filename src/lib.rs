@@ -9,3 +9,4 @@ pub mod metrics;
 pub mod tasks;
 pub mod telemetry;
 pub mod wire;
+pub mod worker;

@@ -10,6 +10,7 @@ mod json;
 mod member_document;
 mod meta;
 mod offset_record;
+mod session;
 mod time;
 
 pub use candidate_document::CandidateDocument;
@@ -28,4 +29,5 @@ pub use meta::{
     PartitionSource, Pause, Retry, Source, StartFrom, StreamIdentity, Transform, millis,
 };
 pub use offset_record::{Head, Mark, OffsetRecord, StopReason, Stopped};
+pub use session::SessionId;
 pub use time::{ServerTime, Timestamp};
