@@ -3,6 +3,7 @@
 //! Pure: std and serde only. Time, chance and names come in as arguments; what is to become true
 //! goes out as values. Nothing here waits, logs or talks to a server.
 
+pub mod assignor;
 mod candidate_document;
 mod document;
 mod ids;
@@ -10,6 +11,7 @@ mod json;
 mod member_document;
 mod meta;
 mod offset_record;
+pub mod partitioning;
 mod session;
 mod time;
 
