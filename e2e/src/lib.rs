@@ -3,8 +3,10 @@
 //! Everything that is started here ends with the test that started it: by `Drop`, by its own
 //! process id, and, should the test itself be killed, by the kernel (see [`children`]).
 
+pub mod checker;
 pub mod children;
 pub mod clock;
+pub mod history;
 mod http;
 pub mod nats_cluster;
 pub mod nats_server;

@@ -1,0 +1,84 @@
+//! No duplicates across a clean hand-over, a bounded number across an unclean one, and never
+//! what was committed before the epoch began.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Expectations;
+use super::prepared::{Commit, Prepared};
+use super::verdict::{Rule, Violation};
+
+/// Messages that more than one epoch saw, counted once per further epoch; and what is wrong.
+pub(crate) fn check(history: &Prepared, expect: &Expectations) -> (u64, Vec<Violation>) {
+    let mut violations = committed_is_not_seen_again(history);
+    let epochs = epochs_of_messages(history);
+    let mut repeats: BTreeMap<(u32, u64), u64> = BTreeMap::new();
+    for ((partition, sequence), epochs) in &epochs {
+        let epochs: Vec<u64> = epochs.iter().copied().collect();
+        for pair in epochs.windows(2) {
+            *repeats.entry((*partition, pair[1])).or_default() += 1;
+            if clean_between(history, *partition, pair[0], pair[1]) {
+                let text = format!(
+                    "sequence {sequence} was seen at epoch {} and again at epoch {}, although \
+                     the hand-over was clean",
+                    pair[0], pair[1]
+                );
+                violations.push(Violation::new(Rule::DuplicateAfterClean, *partition, text));
+            }
+        }
+    }
+    let bound = expect.in_flight + expect.uncommitted;
+    for ((partition, epoch), count) in repeats.iter().filter(|(_, count)| **count > bound) {
+        let text =
+            format!("{count} messages were seen again at epoch {epoch}, allowed are {bound}");
+        violations.push(Violation::new(Rule::TooManyDuplicates, *partition, text));
+    }
+    (repeats.values().sum(), violations)
+}
+
+fn epochs_of_messages(history: &Prepared) -> BTreeMap<(u32, u64), BTreeSet<u64>> {
+    let mut epochs: BTreeMap<(u32, u64), BTreeSet<u64>> = BTreeMap::new();
+    for sighting in history.sightings() {
+        let place = (sighting.partition, sighting.sequence);
+        epochs.entry(place).or_default().insert(sighting.epoch);
+    }
+    epochs
+}
+
+/// Whether every grant after `from` up to `to` is known, and none of them was unclean.
+fn clean_between(history: &Prepared, partition: u32, from: u64, to: u64) -> bool {
+    let Some(grants) = history.grants.get(&partition) else {
+        return false;
+    };
+    let mut between = grants
+        .values()
+        .filter(|grant| from < grant.epoch && grant.epoch <= to);
+    let reaches = grants.values().any(|grant| grant.epoch == to);
+    reaches && between.all(|grant| !grant.unclean)
+}
+
+/// An epoch begins where its claim says.
+fn committed_is_not_seen_again(history: &Prepared) -> Vec<Violation> {
+    let begins = |partition: u32, epoch: u64| {
+        let commits = history.commits.get(&partition)?;
+        let claim = commits.values().find(|commit| commit.epoch == epoch);
+        claim.map(|Commit { next_seq, .. }| *next_seq)
+    };
+    let mut known = BTreeMap::new();
+    let mut violations = Vec::new();
+    for sighting in history.sightings() {
+        let (partition, epoch) = (sighting.partition, sighting.epoch);
+        let begin = *known
+            .entry((partition, epoch))
+            .or_insert_with(|| begins(partition, epoch));
+        if begin.is_some_and(|begin| sighting.sequence < begin) {
+            let text = format!(
+                "{} saw sequence {} at epoch {epoch}, which began at {}",
+                sighting.member,
+                sighting.sequence,
+                begin.unwrap_or_default()
+            );
+            violations.push(Violation::new(Rule::SeenAfterCommit, partition, text));
+        }
+    }
+    violations
+}

@@ -1,0 +1,6 @@
+//! Good histories pass; each way of breaking one is noticed, and called by its name.
+
+mod broken;
+mod measured;
+mod model;
+mod properties;
