@@ -6,6 +6,7 @@ pub mod clock;
 pub mod group;
 pub mod http;
 pub mod metrics;
+pub mod nats;
 pub mod tasks;
 pub mod telemetry;
 pub mod wire;

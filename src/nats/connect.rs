@@ -1,0 +1,485 @@
+//! Connections: they wait for their server, for ever, and say how it stands.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::ConnectOptions;
+use serde::Deserialize;
+use tokio::sync::{broadcast, watch};
+
+use super::api::{Api, ApiError, Remedy, code};
+use super::options::{Auth, Options, Role};
+use super::version::{self, TooOld};
+use crate::chance;
+
+/// With the third unanswered ping the client gives a connection up: a half-open one is noticed
+/// after about five seconds.
+const PING_INTERVAL: Duration = Duration::from_secs(2);
+/// A server that cannot shake hands in this time is not worth waiting for.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Messages that a subscription holds before the client *drops* them; far above any pull window.
+const SUBSCRIPTION_CAPACITY: usize = 65_536;
+/// Events that a slow observer may be behind before it loses the oldest.
+const EVENTS: usize = 64;
+/// The longest wait between attempts to connect, before jitter.
+const RECONNECT_MAX: Duration = Duration::from_secs(4);
+
+/// A connection to a server, or the standing attempt to get one.
+///
+/// It never gives up: a worker waits for its server. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Connection {
+    api: Api,
+    events: broadcast::Sender<ConnectionEvent>,
+    standing: watch::Receiver<Standing>,
+    inbox_prefix: Arc<str>,
+    may_ask_account: bool,
+}
+
+/// What happened to a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionEvent {
+    /// It is up, for the first time or again; every subscription is made again.
+    Connected,
+    /// It is down; what was sent may or may not have arrived, or arrive later.
+    Disconnected,
+    /// The client dropped messages of a subscription that was not read fast enough.
+    SlowConsumer,
+    /// The server or the client complains: a permission, a failed attempt to connect.
+    Complaint(String),
+}
+
+/// How a connection stands now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Up.
+    Up,
+    /// Not up yet, or no longer; with the last thing that was heard of it.
+    Down {
+        /// The newest complaint, if there was one.
+        why: Option<String>,
+    },
+}
+
+/// The server at the other end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The largest message that it takes, headers included.
+    pub max_payload: usize,
+}
+
+/// Why no connection can be made with these options: nothing that waiting would mend.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// No server was named.
+    #[error("no NATS server is named; give --nats-url at least once")]
+    NoUrl,
+    /// A URL is not one.
+    #[error("{url:?} is not a server's URL; write nats://HOST:PORT or tls://HOST:PORT")]
+    BadUrl {
+        /// What was given, without its password.
+        url: String,
+    },
+    /// A file cannot be used.
+    #[error("{what} {path}: {detail}")]
+    File {
+        /// What the file is for.
+        what: &'static str,
+        /// Its path.
+        path: String,
+        /// What is wrong with it.
+        detail: String,
+    },
+    /// The client refused the options.
+    #[error("the NATS client does not accept these options: {0}")]
+    Client(String),
+}
+
+/// Why the server at the other end cannot be used (yet).
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// It is too old.
+    #[error("{0}")]
+    TooOld(TooOld),
+    /// `JetStream` is off.
+    #[error("JetStream is not enabled {for_what}; {hint}")]
+    NoJetStream {
+        /// For the server or for the account.
+        for_what: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// It did not answer; the account may lack the permission to ask.
+    #[error(
+        "the server did not answer $JS.API.INFO; if it is up, these credentials may lack the \
+         permission to publish to $JS.API.> or to subscribe to {inbox_prefix}.> ({source})"
+    )]
+    Unanswered {
+        /// Where answers are awaited.
+        inbox_prefix: String,
+        /// What happened.
+        source: ApiError,
+    },
+    /// It refused.
+    #[error(transparent)]
+    Api(ApiError),
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// Starts a connection; returns before the server has been reached.
+    pub async fn connect(options: &Options, role: &Role, name: &str) -> Result<Self, ConnectError> {
+        let inbox_prefix: Arc<str> = role.inbox_prefix().into();
+        let (events, _) = broadcast::channel(EVENTS);
+        let (standing_tx, standing) = watch::channel(Standing::Down { why: None });
+        let client = with_auth(ConnectOptions::new(), &options.auth)
+            .and_then(|made| with_tls(made, options))?
+            .name(name)
+            .custom_inbox_prefix(&*inbox_prefix)
+            .ping_interval(PING_INTERVAL)
+            .connection_timeout(CONNECT_TIMEOUT)
+            .request_timeout(Some(options.request_timeout))
+            .subscription_capacity(SUBSCRIPTION_CAPACITY)
+            .retry_on_initial_connect()
+            .max_reconnects(None)
+            .reconnect_delay_callback(reconnect_delay)
+            .event_callback(reporter(events.clone(), standing_tx))
+            .connect(addresses(&options.urls)?)
+            .await
+            .map_err(|error| ConnectError::Client(error.to_string()))?;
+        let domain = options.jetstream_domain.as_deref();
+        Ok(Self {
+            api: Api::new(client, domain, options.request_timeout),
+            events,
+            standing,
+            inbox_prefix,
+            // A member's permissions cover its group's streams alone.
+            may_ask_account: !matches!(role, Role::Member(_)),
+        })
+    }
+
+    /// The client underneath; for other adapters of this crate, never to be handed out.
+    pub(crate) fn client(&self) -> &async_nats::Client {
+        self.api.client()
+    }
+
+    /// The `JetStream` API through this connection.
+    pub(crate) fn jetstream(&self) -> &Api {
+        &self.api
+    }
+
+    /// What happens to this connection from now on.
+    pub fn events(&self) -> broadcast::Receiver<ConnectionEvent> {
+        self.events.subscribe()
+    }
+
+    /// How this connection stands.
+    pub fn standing(&self) -> Standing {
+        self.standing.borrow().clone()
+    }
+
+    /// Whether this connection is up.
+    pub fn is_up(&self) -> bool {
+        *self.standing.borrow() == Standing::Up
+    }
+
+    /// Waits until this connection is up; for ever, if need be.
+    pub async fn up(&self) {
+        let mut standing = self.standing.clone();
+        let up = standing.wait_for(|s| *s == Standing::Up).await;
+        if up.is_err() {
+            // The client is gone: nothing will come up again, and the caller is being dropped.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// The server at the other end, once it has been reached.
+    pub fn server(&self) -> Option<Server> {
+        let server = self.client().try_server_info()?;
+        Some(Server {
+            name: server.server_name,
+            version: server.version,
+            max_payload: server.max_payload,
+        })
+    }
+
+    /// Whether the server is one that this version works with: 2.11 or newer, with `JetStream`.
+    /// Waits until there is one.
+    pub async fn check_version(&self) -> Result<(), CheckError> {
+        self.up().await;
+        let version = self.server().map_or_else(String::new, |s| s.version);
+        version::check(&version, None).map_err(CheckError::TooOld)?;
+        if !self.may_ask_account {
+            return Ok(());
+        }
+        let account: AccountInfo = match self.api.call("INFO", &serde_json::Value::Null).await {
+            Ok(account) => account,
+            Err(error) => return Err(self.why_not(error)),
+        };
+        version::check(&version, Some(account.api.level)).map_err(CheckError::TooOld)
+    }
+
+    fn why_not(&self, error: ApiError) -> CheckError {
+        match error.code() {
+            Some(code::NOT_ENABLED) => CheckError::NoJetStream {
+                for_what: "on the server",
+                hint: "start nats-server with -js, or with a jetstream block in its configuration",
+            },
+            Some(code::NOT_ENABLED_FOR_ACCOUNT) => CheckError::NoJetStream {
+                for_what: "for the account of these credentials",
+                hint: "enable it for that account, or use credentials of another one",
+            },
+            Some(_) => CheckError::Api(error),
+            None => match error {
+                ApiError::NoResponders { .. } => CheckError::NoJetStream {
+                    for_what: "on this server (nobody serves its API)",
+                    hint: "start nats-server with -js, or name the right --jetstream-domain",
+                },
+                ApiError::Unanswered { .. } => CheckError::Unanswered {
+                    inbox_prefix: self.inbox_prefix.to_string(),
+                    source: error,
+                },
+                ApiError::Lost { .. }
+                | ApiError::Refused(_)
+                | ApiError::TooLarge { .. }
+                | ApiError::Garbled { .. } => CheckError::Api(error),
+            },
+        }
+    }
+
+    /// Waits until what was sent has reached the server; at most as long as a request would.
+    pub async fn flush(&self) {
+        let flushed = tokio::time::timeout(self.api.timeout(), self.client().flush()).await;
+        if !matches!(flushed, Ok(Ok(()))) {
+            tracing::debug!("what was sent last may not have reached the server");
+        }
+    }
+}
+
+// === impl CheckError ===
+
+impl CheckError {
+    /// What this calls for.
+    pub fn remedy(&self) -> Remedy {
+        match self {
+            Self::TooOld(_) => Remedy::AskOperator,
+            Self::NoJetStream { .. } | Self::Unanswered { .. } => Remedy::Retry,
+            Self::Api(error) => error.remedy(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct AccountInfo {
+    #[serde(default)]
+    api: ApiStats,
+}
+
+#[derive(Default, Deserialize)]
+struct ApiStats {
+    #[serde(default)]
+    level: u32,
+}
+
+fn addresses(urls: &[String]) -> Result<Vec<async_nats::ServerAddr>, ConnectError> {
+    if urls.is_empty() {
+        return Err(ConnectError::NoUrl);
+    }
+    urls.iter()
+        .map(|url| {
+            url.trim().parse().map_err(|_| ConnectError::BadUrl {
+                url: without_password(url),
+            })
+        })
+        .collect()
+}
+
+/// The URL as it may be shown: what stands before an `@` is left out.
+fn without_password(url: &str) -> String {
+    match url.rsplit_once('@') {
+        Some((before, host)) => {
+            let scheme = before.split_once("://").map_or("", |(scheme, _)| scheme);
+            format!("{scheme}://...@{host}")
+        }
+        None => url.to_owned(),
+    }
+}
+
+fn with_auth(made: ConnectOptions, auth: &Auth) -> Result<ConnectOptions, ConnectError> {
+    match auth {
+        Auth::None => Ok(made),
+        Auth::Credentials(path) => {
+            let what = "credentials file";
+            let text = read(what, path)?;
+            made.credentials(&text)
+                .map_err(|error| unusable(what, path, error.to_string()))
+        }
+        Auth::Password { user, file } => {
+            let text = read("password file", file)?;
+            let password = text.trim_end_matches(['\r', '\n']).to_owned();
+            Ok(made.user_and_password(user.clone(), password))
+        }
+        Auth::Nkey(path) => {
+            let what = "nkey file";
+            let text = read(what, path)?;
+            let seed = text
+                .lines()
+                .map(str::trim)
+                .find(|line| line.starts_with('S'));
+            let seed = seed.ok_or_else(|| {
+                let detail = "holds no seed: a line that starts with S is expected";
+                unusable(what, path, detail.to_owned())
+            })?;
+            Ok(made.nkey(seed.to_owned()))
+        }
+    }
+}
+
+fn with_tls(mut made: ConnectOptions, options: &Options) -> Result<ConnectOptions, ConnectError> {
+    if let Some(ca) = &options.tls.ca {
+        pem("certificate authority", ca, "CERTIFICATE")?;
+        made = made.add_root_certificates(ca.clone()).require_tls(true);
+    }
+    if let Some(client) = &options.tls.client {
+        pem("client certificate", &client.cert, "CERTIFICATE")?;
+        pem("client key", &client.key, "PRIVATE KEY")?;
+        made = made.add_client_certificate(client.cert.clone(), client.key.clone());
+    }
+    Ok(made)
+}
+
+fn read(what: &'static str, path: &Path) -> Result<String, ConnectError> {
+    std::fs::read_to_string(path).map_err(|error| unusable(what, path, error.to_string()))
+}
+
+/// Looks into the file now: the client reads it at each attempt and would retry for ever.
+fn pem(what: &'static str, path: &Path, block: &str) -> Result<(), ConnectError> {
+    let text = read(what, path)?;
+    if text.contains(&format!("{block}-----")) {
+        Ok(())
+    } else {
+        let detail = format!("holds no PEM block that ends in {block}");
+        Err(unusable(what, path, detail))
+    }
+}
+
+fn unusable(what: &'static str, path: &Path, detail: String) -> ConnectError {
+    ConnectError::File {
+        what,
+        path: path.display().to_string(),
+        detail,
+    }
+}
+
+/// At once, then 50 ms doubling to [`RECONNECT_MAX`]; each between half and all of that, so that
+/// clients do not come back in step after a server's restart.
+fn reconnect_delay(attempt: usize) -> Duration {
+    if attempt <= 1 {
+        return Duration::ZERO;
+    }
+    let doublings = u32::try_from(attempt - 2).unwrap_or(u32::MAX).min(16);
+    let full = Duration::from_millis(50).saturating_mul(1 << doublings);
+    full.min(RECONNECT_MAX)
+        .mul_f64(0.5 + chance::fraction() / 2.0)
+}
+
+/// The client's event callback: passes events on and keeps the standing.
+fn reporter(
+    events: broadcast::Sender<ConnectionEvent>,
+    standing: watch::Sender<Standing>,
+) -> impl Fn(async_nats::Event) -> std::future::Ready<()> + Send + Sync + 'static {
+    move |event| {
+        let event = translate(&event);
+        match &event {
+            ConnectionEvent::Connected => {
+                standing.send_replace(Standing::Up);
+            }
+            ConnectionEvent::Disconnected => {
+                standing.send_replace(Standing::Down { why: None });
+            }
+            ConnectionEvent::Complaint(text) => {
+                standing.send_if_modified(|now| match now {
+                    Standing::Up => false,
+                    Standing::Down { why } => {
+                        *why = Some(text.clone());
+                        true
+                    }
+                });
+            }
+            ConnectionEvent::SlowConsumer => {}
+        }
+        // Nobody listens at the moment: that is fine, events are not kept.
+        events.send(event).ok();
+        std::future::ready(())
+    }
+}
+
+fn translate(event: &async_nats::Event) -> ConnectionEvent {
+    use async_nats::Event;
+    match event {
+        Event::Connected => ConnectionEvent::Connected,
+        Event::Disconnected | Event::Closed => ConnectionEvent::Disconnected,
+        Event::SlowConsumer(_) => ConnectionEvent::SlowConsumer,
+        Event::LameDuckMode => {
+            ConnectionEvent::Complaint("the server is about to shut down".to_owned())
+        }
+        Event::Draining => ConnectionEvent::Complaint("the connection is draining".to_owned()),
+        Event::ServerError(async_nats::ServerError::AuthorizationViolation) => {
+            ConnectionEvent::Complaint(
+                "the server refuses these credentials (authorization violation)".to_owned(),
+            )
+        }
+        Event::ServerError(error) => {
+            ConnectionEvent::Complaint(format!("the server complains: {error}"))
+        }
+        Event::ClientError(error) => ConnectionEvent::Complaint(complaint(&error.to_string())),
+    }
+}
+
+/// The client's words for the case that people meet most often, put as a sentence.
+fn complaint(text: &str) -> String {
+    if text.contains("authorization violation") {
+        "the server refuses these credentials (authorization violation)".to_owned()
+    } else {
+        format!("no connection: {}", text.trim_start_matches("nats: "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_between_attempts_grow_and_stay_bounded() {
+        assert_eq!(reconnect_delay(1), Duration::ZERO);
+        for attempt in 2..200 {
+            let wait = reconnect_delay(attempt);
+            assert!(wait >= Duration::from_millis(25), "{attempt}: {wait:?}");
+            assert!(wait <= RECONNECT_MAX, "{attempt}: {wait:?}");
+        }
+        assert!(reconnect_delay(100) >= RECONNECT_MAX / 2);
+    }
+
+    #[test]
+    fn a_password_in_a_url_is_not_shown() {
+        let error = addresses(&["nats://me:secret@ho st:1".to_owned()]).unwrap_err();
+        assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn a_missing_file_is_named_with_its_purpose() {
+        let auth = Auth::Nkey("/nowhere/seed".into());
+        let error = with_auth(ConnectOptions::new(), &auth).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("nkey file") && text.contains("/nowhere/seed"),
+            "{text}"
+        );
+    }
+}

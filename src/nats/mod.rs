@@ -1,0 +1,26 @@
+//! The NATS server, in the core's words.
+//!
+//! What the server and its client really do was measured before this was written; where the code
+//! goes around something that the client offers, the reason stands beside it. Three rules hold
+//! everywhere: a write is stored, refused or *unknown*; a read can be old, and only a
+//! compare-and-set proves it is not; nothing is decided here, only told apart.
+
+mod api;
+mod bucket;
+mod connect;
+mod options;
+mod publish;
+pub mod streams;
+mod time;
+mod version;
+
+pub use api::{ApiError, Refusal, Remedy};
+pub use bucket::{
+    Bucket, BucketError, BucketFacts, BucketSettings, CasOutcome, Difference, Entry, EntryValue,
+    KeyFilter, PutOutcome, ReadError,
+};
+pub use connect::{CheckError, ConnectError, Connection, ConnectionEvent, Server, Standing};
+pub use options::{Auth, ClientCertificate, Options, Role, Tls};
+pub use publish::{Outgoing, PublishOutcome, publish};
+pub use streams::{StreamError, StreamFacts};
+pub use version::TooOld;

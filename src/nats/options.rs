@@ -1,0 +1,123 @@
+//! How a server is reached: what the common flags say.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::group::GroupRef;
+
+/// What is needed to reach and use a NATS server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Servers to try, in random order; at least one.
+    pub urls: Vec<String>,
+    /// How this client identifies itself, unless a URL carries a user.
+    pub auth: Auth,
+    /// Certificates.
+    pub tls: Tls,
+    /// The `JetStream` domain, where the streams are behind a leaf node.
+    pub jetstream_domain: Option<String>,
+    /// How long an answer to a request is awaited before its outcome is unknown.
+    pub request_timeout: Duration,
+}
+
+/// How a client identifies itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Auth {
+    /// Not at all, or as the URL says.
+    #[default]
+    None,
+    /// With a credentials file (JWT and seed).
+    Credentials(PathBuf),
+    /// With a user and a password that a file holds.
+    Password {
+        /// The user's name.
+        user: String,
+        /// The file; a line break at its end is not part of the password.
+        file: PathBuf,
+    },
+    /// With an nkey seed that a file holds.
+    Nkey(PathBuf),
+}
+
+/// Certificates of a connection; the system's roots apply where nothing is given.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tls {
+    /// Roots to trust, PEM. Given, it makes TLS mandatory.
+    pub ca: Option<PathBuf>,
+    /// Our certificate and its key, PEM.
+    pub client: Option<ClientCertificate>,
+}
+
+/// A client certificate and its private key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificate {
+    /// The certificate chain, PEM.
+    pub cert: PathBuf,
+    /// The private key, PEM.
+    pub key: PathBuf,
+}
+
+/// What a connection is for: decides the prefix of its inboxes, so that permissions can tell
+/// clients apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A member of this group.
+    Member(GroupRef),
+    /// The command line.
+    Cli,
+    /// A coordinator.
+    Coordinator,
+}
+
+// === impl Options ===
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            urls: vec!["nats://127.0.0.1:4222".to_owned()],
+            auth: Auth::None,
+            tls: Tls::default(),
+            jetstream_domain: None,
+            request_timeout: Duration::from_secs(3),
+        }
+    }
+}
+
+impl Options {
+    /// Options for a single server without authentication.
+    pub fn for_url(url: impl Into<String>) -> Self {
+        Self {
+            urls: vec![url.into()],
+            ..Self::default()
+        }
+    }
+}
+
+// === impl Role ===
+
+impl Role {
+    /// The prefix of all inboxes of this role.
+    pub fn inbox_prefix(&self) -> String {
+        match self {
+            Self::Member(group) => format!("_INBOX.lockstep.{}.{}", group.namespace, group.name),
+            Self::Cli => "_INBOX.lockstep.cli".to_owned(),
+            Self::Coordinator => "_INBOX.lockstep.coordinator".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_has_inboxes_of_its_own() {
+        let member = Role::Member("shop/orders".parse().unwrap());
+        assert_eq!(member.inbox_prefix(), "_INBOX.lockstep.shop.orders");
+        assert_eq!(Role::Cli.inbox_prefix(), "_INBOX.lockstep.cli");
+        assert_eq!(
+            Role::Coordinator.inbox_prefix(),
+            "_INBOX.lockstep.coordinator"
+        );
+    }
+}
