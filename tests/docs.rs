@@ -6,6 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lockstep::metrics::{
+    CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, Metrics, PartitionState,
+    PartitionsLabels, RebalanceLabels, RebalanceReason, WorkerMetrics,
+};
 use lockstep::wire;
 
 #[test]
@@ -115,6 +119,94 @@ fn documents_shown_in_the_protocol_are_documents() {
     round!("### 3.3 `member.<incarnation>`", member);
     round!("### 3.4 `offset.<p>`", offset);
     round!("### 3.5 `candidate.<incarnation>`", candidate);
+}
+
+#[test]
+fn every_metric_is_explained_to_operators() {
+    let metrics = Metrics::new();
+    show_every_family(CoordinatorMetrics::register(&metrics));
+    WorkerMetrics::register(&metrics);
+    let rendered = metrics.render().expect("metrics as text");
+    let shown: BTreeSet<String> = rendered
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, kind)| name.to_owned() + if kind == "counter" { "_total" } else { "" })
+        .collect();
+    assert!(shown.len() > 10, "the metrics were not found:\n{rendered}");
+    let explained: BTreeSet<String> = read(&root().join("docs/operations.md"))
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with("lockstep_"))
+        .map(str::to_owned)
+        .collect();
+    let missing: Vec<_> = shown.difference(&explained).collect();
+    assert!(
+        missing.is_empty(),
+        "docs/operations.md does not explain {missing:?}"
+    );
+    let unknown: Vec<_> = explained
+        .difference(&shown)
+        .filter(|n| *n != "lockstep_")
+        .collect();
+    assert!(
+        unknown.is_empty(),
+        "docs/operations.md explains {unknown:?}, which are not shown"
+    );
+}
+
+#[test]
+fn every_label_of_a_metric_is_explained_to_operators() {
+    let text = read(&root().join("docs/operations.md"));
+    let words = MemberStanding::ALL.iter().map(|w| w.word());
+    let words = words.chain(PartitionState::ALL.iter().map(|w| w.word()));
+    let words = words.chain(RebalanceReason::ALL.iter().map(|w| w.word()));
+    let missing: Vec<_> = words
+        .filter(|w| !text.contains(&format!("`{w}`")))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/operations.md does not explain {missing:?}"
+    );
+}
+
+/// A family without members is not shown. Every field is named, so that a new one is not forgotten.
+fn show_every_family(of: CoordinatorMetrics) {
+    let CoordinatorMetrics {
+        coordinator_active,
+        group_term,
+        group_epoch,
+        group_members,
+        group_partitions,
+        group_lag,
+        group_lag_max_partition,
+        rebalances,
+        rebalance_duration_seconds: _,
+        documents_written,
+        echo_age_seconds,
+        nats_connected: _,
+    } = of;
+    let group = "orders".parse().expect("a group");
+    let labels = GroupLabels::of(&group);
+    for gauge in [
+        coordinator_active,
+        group_term,
+        group_epoch,
+        group_lag,
+        group_lag_max_partition,
+    ] {
+        gauge.get_or_create(&labels).set(1);
+    }
+    documents_written.get_or_create(&labels).inc();
+    echo_age_seconds.get_or_create(&labels).set(1.0);
+    group_members
+        .get_or_create(&MembersLabels::of(&group, MemberStanding::ALL[0]))
+        .set(1);
+    group_partitions
+        .get_or_create(&PartitionsLabels::of(&group, PartitionState::ALL[0]))
+        .set(1);
+    rebalances
+        .get_or_create(&RebalanceLabels::of(&group, RebalanceReason::ALL[0]))
+        .inc();
 }
 
 // === the checks, checked ===
