@@ -2,11 +2,13 @@
 
 pub mod backoff;
 pub mod chance;
+pub mod cli;
 pub mod clock;
 pub mod group;
 pub mod http;
 pub mod metrics;
 pub mod nats;
+pub mod settings;
 pub mod tasks;
 pub mod telemetry;
 pub mod wire;

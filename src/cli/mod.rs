@@ -1,0 +1,83 @@
+//! The command line: what was typed, then what it means.
+//!
+//! Each command is two layers. Its *flags* are what clap reads: text and numbers, checked one by
+//! one. What they *mean* together is made of them before anything is touched; a contradiction ends
+//! there, with exit code 2 and nothing changed.
+
+mod completions;
+mod connection;
+mod failure;
+mod group;
+mod output;
+mod partition_of;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+pub use connection::{CommonFlags, ConnectionFlags, LogFlags, Runs};
+pub use failure::Failure;
+
+/// Kafka-style consumer groups on NATS JetStream.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lockstep",
+    version,
+    max_term_width = 100,
+    propagate_version = true,
+    disable_help_subcommand = true,
+    after_help = "Every flag can be given as an environment variable: --nats-url is LOCKSTEP_NATS_URL.\n\
+                  Exit codes: 0 done, 1 failed, 2 used wrongly. Data on standard output, words on standard error."
+)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    PartitionOf(partition_of::Flags),
+    Completions(completions::Flags),
+}
+
+/// The command line as clap knows it. Environment variables are told once, not at each flag, so
+/// that the help of each command fits a screen.
+pub fn command_line() -> clap::Command {
+    fn without_variables(command: clap::Command) -> clap::Command {
+        command
+            .mut_args(|flag| flag.hide_env(true))
+            .mut_subcommands(without_variables)
+    }
+    without_variables(Cli::command())
+}
+
+/// Runs the program: reads the command line, does what it says, and tells how it went.
+pub fn main() -> ExitCode {
+    let typed = Cli::from_arg_matches(&command_line().get_matches());
+    match typed
+        .map(|cli| run(cli.command))
+        .unwrap_or_else(|e| e.exit())
+    {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if failure != Failure::NobodyReads {
+                output::say(format_args!("lockstep: {failure}"));
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Runtime::new()
+        .map_err(|e| Failure::failed(format!("cannot start threads: {e}")))?;
+    runtime.block_on(async {
+        match command {
+            Command::PartitionOf(flags) => flags.run().await,
+            Command::Completions(flags) => flags.run(),
+        }
+    })
+}
