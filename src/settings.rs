@@ -70,7 +70,8 @@ pub fn duration_text(duration: Duration) -> String {
     let mut text = String::new();
     for (unit, name) in [(3_600_000, "h"), (60_000, "m"), (1_000, "s"), (1, "ms")] {
         if left >= unit {
-            text.push_str(&format!("{}{name}", left / unit));
+            text.push_str(&(left / unit).to_string());
+            text.push_str(name);
             left %= unit;
         }
     }

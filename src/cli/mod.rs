@@ -38,6 +38,7 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one, once")]
 enum Command {
     PartitionOf(partition_of::Flags),
     Completions(completions::Flags),
@@ -57,10 +58,7 @@ pub fn command_line() -> clap::Command {
 /// Runs the program: reads the command line, does what it says, and tells how it went.
 pub fn main() -> ExitCode {
     let typed = Cli::from_arg_matches(&command_line().get_matches());
-    match typed
-        .map(|cli| run(cli.command))
-        .unwrap_or_else(|e| e.exit())
-    {
+    match typed.map_or_else(|e| e.exit(), |cli| run(cli.command)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if failure != Failure::NobodyReads {

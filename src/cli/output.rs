@@ -8,9 +8,11 @@ use super::Failure;
 pub fn write(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    written.map_err(|error| match error.kind() {
-        io::ErrorKind::BrokenPipe => Failure::NobodyReads,
-        _ => Failure::failed(format!("cannot write to standard output: {error}")),
+    written.map_err(|error| {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::NobodyReads;
+        }
+        Failure::failed(format!("cannot write to standard output: {error}"))
     })
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::roster::{in_order, named, willing};
 use super::{Assignor, Candidate, PartitionInput, Previous, Target};
-use crate::group::Incarnation;
+use crate::group::{Incarnation, MemberId};
 
 /// Balanced to one, with the least movement; a returning id gets its own back.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,7 +145,7 @@ impl<'a> Desk<'a> {
     fn wanted_by(&self, p: usize, wish: Wish) -> Option<Label<'a>> {
         let partition = self.partitions[p];
         let id = self.previous.last_ids.get(&partition.partition);
-        wish.label(partition.zone.as_deref(), id.map(|id| id.as_str()))
+        wish.label(partition.zone.as_deref(), id.map(MemberId::as_str))
     }
 
     fn label_of(&self, m: usize, wish: Wish) -> Option<Label<'a>> {

@@ -37,11 +37,11 @@ fn spread() -> Source {
 }
 
 fn listed(filters: &[Option<&str>]) -> Source {
-    let entry = |(n, filter): (usize, &Option<&str>)| PartitionSource {
+    let entry = |(n, filter): (usize, Option<&str>)| PartitionSource {
         stream: format!("S{n}"),
         filter: filter.map(Into::into),
     };
-    Source::List(filters.iter().enumerate().map(entry).collect())
+    Source::List(filters.iter().copied().enumerate().map(entry).collect())
 }
 
 fn subject(source: &Source, text: &str) -> String {
@@ -263,7 +263,7 @@ proptest! {
         let _ = partition_of_subject(&source, &text);
         let _ = key_of_stored(&source, Partition(p), &text);
         if let Ok(key) = text.parse::<Key>() {
-            let _ = address(&source, &key);
+            drop(address(&source, &key));
         }
     }
 }
