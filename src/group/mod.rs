@@ -8,11 +8,13 @@ mod candidate_document;
 mod document;
 mod ids;
 mod json;
+pub mod lag;
 mod member_document;
 mod meta;
 mod offset_record;
 pub mod partitioning;
 mod session;
+pub mod start;
 mod time;
 
 pub use candidate_document::CandidateDocument;
