@@ -92,6 +92,11 @@ impl GroupDocument {
         self.partitions.get(partition.index())
     }
 
+    /// Whether any partition has an owner.
+    pub fn has_owners(&self) -> bool {
+        self.partitions.iter().any(|a| a.owner.is_some())
+    }
+
     /// What the document gives to this member.
     pub fn owned_by<'a>(
         &'a self,

@@ -5,6 +5,7 @@
 
 pub mod assignor;
 mod candidate_document;
+pub mod decide;
 mod document;
 mod ids;
 mod json;
@@ -15,6 +16,8 @@ mod offset_record;
 pub mod partitioning;
 mod session;
 pub mod start;
+#[cfg(test)]
+mod tests;
 mod time;
 
 pub use candidate_document::CandidateDocument;

@@ -1,0 +1,282 @@
+//! What the coordinator has seen: the bucket's documents, and when, on its own clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::candidates::Candidates;
+use super::healthy_time::HealthyTime;
+use super::members::Members;
+use super::memory::Memory;
+use super::offsets::Offsets;
+use crate::group::assignor::Assignor;
+use crate::group::{
+    CandidateDocument, Epoch, GroupDocument, Incarnation, MemberDocument, Meta, Partition,
+    Revision, Term, Timestamp,
+};
+
+/// Who looks, and how patiently.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// This candidate's incarnation.
+    pub incarnation: Incarnation,
+    /// Its label.
+    pub id: String,
+    /// The live candidate with the highest (priority, id) tries first.
+    pub priority: i32,
+    /// Whose groups it may coordinate: `standalone` or `kubernetes/<cluster uid>`.
+    pub manager: String,
+    /// Silence of a holder after which another candidate takes over.
+    pub session_timeout: Duration,
+    /// Time between this candidate's beats.
+    pub heartbeat_interval: Duration,
+    /// The wall clock in seconds as this process began: where epochs made from nothing start.
+    pub unix_seconds: u64,
+}
+
+/// A document's place in the bucket.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Slot<T> {
+    /// Nothing was ever there.
+    #[default]
+    Absent,
+    /// This is there.
+    Known(T),
+    /// Something is there that cannot be understood; why, as a sentence.
+    Damaged(String),
+}
+
+/// Everything a decision rests on.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    pub(super) me: Identity,
+    pub(super) healthy: HealthyTime,
+    pub(super) watch: Watch,
+    pub(super) meta: Slot<Meta>,
+    pub(super) group: Slot<GroupDocument>,
+    pub(super) revision: Revision,
+    pub(super) office: Office,
+    pub(super) members: Members,
+    pub(super) candidates: Candidates,
+    pub(super) offsets: Offsets,
+    pub(super) memory: Memory,
+    pub(super) gone_pods: BTreeSet<String>,
+    pub(super) declared_replicas: Option<u32>,
+    pub(super) known_epoch: Epoch,
+    pub(super) zones: BTreeMap<Partition, String>,
+    pub(super) assignor: Option<Arc<dyn Assignor>>,
+}
+
+/// How far the watch has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Watch {
+    /// What was there already is being delivered.
+    Loading,
+    /// What comes now happens now.
+    Current,
+}
+
+/// Whether this candidate coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Office {
+    /// Somebody else does, or nobody.
+    None,
+    /// It took over with this write, which its watch has not delivered yet: it plans nothing. // P38
+    Entering(Term, Revision),
+    /// It does.
+    Held(Term),
+}
+
+// === impl Identity ===
+
+impl Identity {
+    /// As heartbeats say it.
+    pub fn rank(&self) -> (i32, &str, &Incarnation) {
+        (self.priority, &self.id, &self.incarnation)
+    }
+}
+
+// === impl Slot ===
+
+impl<T> Slot<T> {
+    /// What is there, if it can be understood.
+    pub fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Absent | Self::Damaged(_) => None,
+        }
+    }
+}
+
+// === impl Observed ===
+
+impl Observed {
+    /// Nothing seen yet.
+    pub fn new(me: Identity) -> Self {
+        Self {
+            healthy: HealthyTime::new(me.heartbeat_interval),
+            me,
+            watch: Watch::Loading,
+            meta: Slot::Absent,
+            group: Slot::Absent,
+            revision: Revision(0),
+            office: Office::None,
+            members: Members::default(),
+            candidates: Candidates::default(),
+            offsets: Offsets::default(),
+            memory: Memory::default(),
+            gone_pods: BTreeSet::new(),
+            declared_replicas: None,
+            known_epoch: Epoch(0),
+            zones: BTreeMap::new(),
+            assignor: None,
+        }
+    }
+
+    /// The watch is made anew: what it delivers first was there before. // P29
+    pub fn reloading(&mut self) {
+        self.watch = Watch::Loading;
+    }
+
+    /// Everything that was there has been delivered.
+    pub fn loaded(&mut self, now: Timestamp) {
+        self.watch = Watch::Current;
+        let at = self.healthy.at(now);
+        let owned = self.group.known().is_some_and(GroupDocument::has_owners);
+        self.memory.loaded(at, owned);
+    }
+
+    /// `meta` as it stands.
+    pub fn see_meta(&mut self, meta: Slot<Meta>) {
+        self.meta = meta;
+    }
+
+    /// `group` as the watch delivered it, or as it was read.
+    pub fn see_group(&mut self, revision: Revision, group: Slot<GroupDocument>, now: Timestamp) {
+        if revision < self.revision {
+            return; // an old read can only show the past // P26
+        }
+        let known = revision == self.revision && self.group == group;
+        if !known {
+            self.put_group(revision, group, now);
+        }
+        self.office = self.office_after(revision);
+    }
+
+    /// This candidate's own write was stored.
+    pub fn adopt(&mut self, document: GroupDocument, revision: Revision, now: Timestamp) {
+        let term = document.term;
+        self.put_group(revision, Slot::Known(document), now);
+        match self.office {
+            Office::Held(held) if held == term => {}
+            Office::None | Office::Entering(..) | Office::Held(_) => {
+                self.office = Office::Entering(term, revision);
+                self.offsets.forget();
+                self.memory.took_over(self.healthy.at(now));
+            }
+        }
+    }
+
+    /// A member's heartbeat.
+    pub fn see_member(&mut self, member: &Incarnation, says: MemberDocument, now: Timestamp) {
+        let at = self.healthy.at(now);
+        let news = self.members.see(member, says, (self.watch, at));
+        for partition in news {
+            self.offsets.suspect(partition);
+        }
+    }
+
+    /// A candidate's heartbeat. The own one is the echo. // P30
+    pub fn see_candidate(
+        &mut self,
+        candidate: &Incarnation,
+        says: CandidateDocument,
+        now: Timestamp,
+    ) {
+        let own = *candidate == self.me.incarnation;
+        let rose = self
+            .candidates
+            .see(candidate, says, (self.watch, self.healthy.at(now)));
+        if own && rose {
+            self.healthy.echo(now);
+        }
+    }
+
+    /// Commit records as they were read.
+    pub fn offsets_mut(&mut self) -> &mut Offsets {
+        &mut self.offsets
+    }
+
+    /// This pod was seen to run and then seen to end gracefully. // P48
+    pub fn see_pod_gone(&mut self, uid: &str) {
+        self.gone_pods.insert(uid.to_owned());
+    }
+
+    /// How many members are meant to be there: ends the initial delay early.
+    pub fn declare_replicas(&mut self, replicas: Option<u32>) {
+        self.declared_replicas = replicas;
+    }
+
+    /// An epoch known from outside the bucket: no grant may be at or below it.
+    pub fn know_epoch(&mut self, epoch: Epoch) {
+        self.known_epoch = self.known_epoch.max(epoch);
+    }
+
+    /// Where the leader of each partition's stream runs.
+    pub fn see_zones(&mut self, zones: BTreeMap<Partition, String>) {
+        self.zones = zones;
+    }
+
+    /// An assignor that replaces the one of the settings.
+    pub fn use_assignor(&mut self, assignor: Arc<dyn Assignor>) {
+        self.assignor = Some(assignor);
+    }
+
+    /// The group document as it stands.
+    pub fn document(&self) -> &Slot<GroupDocument> {
+        &self.group
+    }
+
+    /// The revision of `group` that the next write is based on.
+    pub fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// The group's settings as they stand.
+    pub fn meta(&self) -> &Slot<Meta> {
+        &self.meta
+    }
+
+    /// Whether this candidate coordinates.
+    pub fn is_coordinating(&self) -> bool {
+        matches!(self.office, Office::Held(_))
+    }
+
+    /// This candidate stops planning, and takes over anew when it can. // P40
+    pub fn step_down(&mut self) {
+        self.office = Office::None;
+    }
+
+    fn put_group(&mut self, revision: Revision, group: Slot<GroupDocument>, now: Timestamp) {
+        if let Slot::Known(new) = &group {
+            let old = self.group.known();
+            self.memory
+                .learn((old, new), &self.members, self.healthy.at(now));
+        }
+        self.group = group;
+        self.revision = revision;
+    }
+
+    /// A higher term, or the own term under another holder, ends it for good. // P39
+    fn office_after(&self, delivered: Revision) -> Office {
+        let on_record = self.group.known().map(|d| (d.term, d.holder.as_ref()));
+        let mine = |term| on_record == Some((term, Some(&self.me.incarnation)));
+        match self.office {
+            Office::Entering(term, barrier) if mine(term) && delivered >= barrier => {
+                Office::Held(term)
+            }
+            Office::Held(term) | Office::Entering(term, _) if mine(term) => self.office,
+            Office::None | Office::Entering(..) | Office::Held(_) => Office::None,
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The core, told as stories: a transcript per sentence of `docs/protocol.md`, and properties.
+
+mod scene;
+
+mod grants;
