@@ -3,6 +3,7 @@
 //! Everything that is started here ends with the test that started it: by `Drop`, by its own
 //! process id, and, should the test itself be killed, by the kernel (see [`children`]).
 
+pub mod auditor;
 pub mod checker;
 pub mod children;
 pub mod clock;
@@ -11,10 +12,15 @@ mod http;
 pub mod nats_cluster;
 pub mod nats_server;
 mod ports;
+pub mod process;
+pub mod proxy;
+pub mod publisher;
+pub mod scene;
 pub mod until;
 
 pub use nats_cluster::NatsCluster;
 pub use nats_server::NatsServer;
+pub use scene::Scene;
 pub use until::until;
 
 /// The folder of the checked-out repository.

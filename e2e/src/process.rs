@@ -1,0 +1,103 @@
+//! The `lockstep` program and the test application as processes.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::children::{self, Child};
+use crate::until::{TimedOut, until_sync};
+
+/// Names the `lockstep` program to use instead of the one beside the tests.
+pub const BINARY_VARIABLE: &str = "LOCKSTEP_BIN";
+
+/// How long a one-shot command may take.
+const COMMAND_WITHIN: Duration = Duration::from_secs(60);
+
+/// What a command that has ended left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// Its exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed for programs.
+    pub stdout: String,
+    /// What it printed for people.
+    pub stderr: String,
+}
+
+/// The `lockstep` program: from the environment, or where Cargo puts it beside this one.
+pub fn lockstep() -> io::Result<PathBuf> {
+    if let Some(named) = std::env::var_os(BINARY_VARIABLE) {
+        return Ok(named.into());
+    }
+    let own = std::env::current_exe()?;
+    let folders = own.ancestors().skip(1).take(2);
+    let found = folders
+        .map(|folder| folder.join("lockstep"))
+        .find(|path| path.is_file());
+    found.ok_or_else(|| {
+        let text = format!(
+            "no lockstep program beside {}: run `cargo build --workspace --bins`, or name one in \
+             {BINARY_VARIABLE}",
+            own.display()
+        );
+        io::Error::new(io::ErrorKind::NotFound, text)
+    })
+}
+
+/// Starts `lockstep` with these arguments; its output goes to a file.
+pub fn start_lockstep<S: AsRef<str>>(arguments: &[S], output: &Path) -> io::Result<Child> {
+    let mut command = Command::new(lockstep()?);
+    command.args(arguments.iter().map(AsRef::as_ref));
+    children::start(command, output)
+}
+
+/// Runs `lockstep` to its end.
+pub async fn run_lockstep<S: AsRef<str>>(arguments: &[S]) -> io::Result<Finished> {
+    let mut command = tokio::process::Command::new(lockstep()?);
+    command
+        .args(arguments.iter().map(AsRef::as_ref))
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
+    let ended = tokio::time::timeout(COMMAND_WITHIN, command.output()).await;
+    let output = ended.map_err(|_| {
+        let words: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+        let text = format!(
+            "`lockstep {}` did not end in {COMMAND_WITHIN:?}",
+            words.join(" ")
+        );
+        io::Error::new(io::ErrorKind::TimedOut, text)
+    })??;
+    Ok(Finished {
+        code: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// Starts the test application; its output goes to a file.
+pub fn start_application<S: AsRef<str>>(arguments: &[S], output: &Path) -> io::Result<Child> {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("app/app.py");
+    let mut command = Command::new("python3");
+    command
+        .arg("-u")
+        .arg(script)
+        .args(arguments.iter().map(AsRef::as_ref));
+    children::start(command, output)
+}
+
+/// Waits until a process has printed a line that contains this text; the line.
+pub async fn wait_for_line(
+    child: &Child,
+    text: &str,
+    within: Duration,
+) -> Result<String, TimedOut> {
+    let path = child.output();
+    until_sync(format!("line with {text:?}"), within, || {
+        let printed = std::fs::read(path).unwrap_or_default();
+        let printed = String::from_utf8_lossy(&printed);
+        let line = printed.lines().find(|line| line.contains(text));
+        line.map(str::to_owned).ok_or_else(|| children::tail(path))
+    })
+    .await
+}
