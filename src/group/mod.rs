@@ -6,6 +6,7 @@
 pub mod assignor;
 mod candidate_document;
 pub mod decide;
+pub mod describe;
 mod document;
 mod ids;
 mod json;
