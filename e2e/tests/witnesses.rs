@@ -111,14 +111,17 @@ async fn the_auditor_misses_no_revision_of_a_busy_key() {
     let progress = seen.await.unwrap();
     assert_eq!((progress.missed, progress.odd), (0, Vec::new()));
     let records = history::read(&log).unwrap();
-    let positions = records.iter().map(|record| match record {
-        Record::Commit {
+    let positions = records.iter().map(|record| {
+        let Record::Commit {
             partition: 4,
             epoch: 3,
             next_seq,
             ..
-        } => *next_seq,
-        other => panic!("{other:?}"),
+        } = record
+        else {
+            panic!()
+        };
+        *next_seq
     });
     assert_eq!(
         positions.collect::<Vec<_>>(),

@@ -62,7 +62,6 @@ pub struct Violation {
 
 /// The whole judgement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[must_use = "a verdict nobody reads proves nothing"]
 pub struct Verdict {
     /// Whether every promise was kept, and there was something to keep.
     pub passed: bool,
