@@ -9,7 +9,7 @@ use crate::group::{PartitionSource, Source, Transform};
 use super::consumer_group::ConsumerGroupSpec;
 use super::convert::Reading;
 use super::source::{self as raw, CreateStream, Storage};
-use super::subjects::{self, Misfit, PARTITION, SubjectTransform};
+use super::subjects::{self, Misfit, PARTITION};
 use super::text::{DurationText, QuantityText, Subject};
 use super::valid_group::NewStream;
 
@@ -73,7 +73,15 @@ fn created(
     match subjects::transform(&subjects, &key_tokens, spec.partitioning.partitions) {
         Ok(transform) => {
             let subjects: Vec<_> = subjects.into_iter().map(str::to_owned).collect();
-            let source = core_source(stream, &transform, &subjects, spec.partitioning.partitions);
+            let source = Source::Stream {
+                stream: stream.name.to_string(),
+                partitions: spec.partitioning.partitions,
+                filter: transform.filter.clone(),
+                transform: Some(Transform {
+                    subjects: subjects.clone(),
+                    key_tokens,
+                }),
+            };
             Some((
                 source,
                 vec![NewStream {
@@ -91,23 +99,6 @@ fn created(
             reading.refuse("spec.partitioning.keyTokens", words);
             None
         }
-    }
-}
-
-fn core_source(
-    stream: &raw::StreamSource,
-    transform: &SubjectTransform,
-    subjects: &[String],
-    partitions: u32,
-) -> Source {
-    Source::Stream {
-        stream: stream.name.to_string(),
-        partitions,
-        filter: transform.filter.clone(),
-        transform: Some(Transform {
-            subjects: subjects.to_vec(),
-            key_tokens: transform.key_tokens.clone(),
-        }),
     }
 }
 

@@ -12,8 +12,6 @@ pub struct SubjectTransform {
     pub destination: String,
     /// The stored subjects of one partition: `orders.{partition}.*`.
     pub filter: String,
-    /// The wildcards of `source` that are the key, counted from 1.
-    pub key_tokens: Vec<u32>,
 }
 
 /// What stands against a transform, in words for the field at fault.
@@ -102,7 +100,6 @@ pub(super) fn transform(
         source: from.join("."),
         destination: to.join("."),
         filter: filter.join("."),
-        key_tokens: key,
     })
 }
 
@@ -224,7 +221,6 @@ mod tests {
             "{{wildcard(1)}}.{{partition(4,2)}}.{{wildcard(2)}}"
         );
         assert_eq!(transform.filter, "*.{partition}.*");
-        assert_eq!(transform.key_tokens, [2]);
     }
 
     #[test]

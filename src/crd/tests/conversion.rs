@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::{Storage, ValidGroup};
 use super::{accepted, raw, refused, with};
+use crate::group::partitioning::{partition_of, partition_of_subject};
 use crate::group::{AssignorSetting, Partition, PartitionSource, Source, StartFrom};
 
 fn source(of: &Value, partitions: u32) -> Value {
@@ -58,6 +59,40 @@ fn a_created_stream_has_a_transform_and_a_filter_on_what_is_stored() {
         panic!()
     };
     assert_eq!(transform.key_tokens, [1]);
+}
+
+#[test]
+fn a_key_has_one_partition_whoever_computes_it() {
+    // What the core computes for a key is what the server computes from the transform: the tokens
+    // of the *subject's* wildcards for the one, of the transform's source for the other.
+    let group = accepted(&with(&[
+        (
+            "spec.source.stream.create.subjects",
+            json!(["orders.*.*", "returns.*.*"]),
+        ),
+        ("spec.partitioning.keyTokens", json!([2])),
+    ]));
+    let transform = group.create[0].transform.as_ref().unwrap();
+    assert_eq!(transform.source, "*.*.*");
+    assert!(
+        transform.destination.contains("{{partition(8,3)}}"),
+        "{}",
+        transform.destination
+    );
+    let Source::Stream {
+        transform: Some(own),
+        ..
+    } = &group.source
+    else {
+        panic!()
+    };
+    assert_eq!(own.key_tokens, [2]);
+    let of_server = partition_of(["b"], 8);
+    assert_eq!(
+        partition_of_subject(&group.source, "returns.a.b"),
+        of_server
+    );
+    assert_eq!(partition_of_subject(&group.source, "orders.x.b"), of_server);
 }
 
 #[test]
