@@ -11,6 +11,7 @@ mod document;
 mod ids;
 mod json;
 pub mod lag;
+pub mod ledger;
 mod member_document;
 mod meta;
 mod offset_record;

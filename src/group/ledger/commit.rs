@@ -1,0 +1,125 @@
+//! What is to be written into the commit record.
+
+use super::super::{Mark, OffsetRecord, Sequence};
+use super::{Ledger, Message, Stored};
+
+/// The content of one commit: what the ledger has to say, and how much of it that covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commit {
+    content: Stored,
+    left: u64,
+}
+
+// === impl Commit ===
+
+impl Commit {
+    /// The record with this content; everything else as it was.
+    #[must_use]
+    pub fn applied_to(&self, record: &OffsetRecord) -> OffsetRecord {
+        OffsetRecord {
+            next_seq: self.content.next,
+            mark: self.content.mark,
+            head: self.content.head.clone(),
+            stopped: self.content.stopped.clone(),
+            ..record.clone()
+        }
+    }
+
+    /// The first sequence that it leaves uncommitted.
+    pub fn next_seq(&self) -> Sequence {
+        self.content.next
+    }
+}
+
+// === impl Ledger ===
+
+impl<M: Message> Ledger<M> {
+    /// Acknowledged messages that are not committed.
+    pub fn uncommitted(&self) -> u64 {
+        self.left - self.left_and_committed + u64::from(self.done_in_window)
+    }
+
+    /// Messages that a commit would cover now.
+    pub fn committable(&self) -> u64 {
+        self.left - self.left_and_committed
+    }
+
+    /// Whether a commit has anything to say.
+    pub fn has_news(&self) -> bool {
+        self.done != self.stored.next || self.news_beside_the_position()
+    }
+
+    /// Whether attempts or a stop are not on record yet.
+    fn news_beside_the_position(&self) -> bool {
+        self.stopped != self.stored.stopped
+            || self.head_attempts() != self.stored.head.as_ref().map_or(0, |h| h.attempts)
+            || self.head() != self.stored.head
+    }
+
+    /// What the next commit says; to be settled by [`Ledger::stored`] before the one after it.
+    pub fn next_commit(&self) -> Commit {
+        Commit {
+            content: Stored {
+                next: self.done,
+                mark: self.mark,
+                head: self.head(),
+                stopped: self.stopped.clone(),
+                history: self.history,
+            },
+            left: self.left,
+        }
+    }
+
+    /// This commit is on record.
+    pub fn stored(&mut self, commit: Commit) {
+        assert!(
+            commit.content.next >= self.stored.next || commit.content.history > self.stored.history,
+            "a commit moved back"
+        );
+        self.stored = commit.content;
+        self.left_and_committed = self.left_and_committed.max(commit.left);
+    }
+
+    /// Whether all that was acknowledged is committed and nothing is in the application's hands:
+    /// it may be given back. P126
+    pub fn is_drained(&self) -> bool {
+        self.in_hand == 0 && !self.has_news()
+    }
+
+    /// Whether giving it back now brings no duplicate. P74
+    pub fn is_clean(&self) -> bool {
+        self.is_drained() && self.done_in_window == 0
+    }
+
+    /// Moves the position of a partition with nothing in it, past others' messages or past what
+    /// retention removed. Answers whether it moved. P110, P113
+    pub fn move_to(&mut self, next: Sequence, mark: Option<Mark>) -> bool {
+        if !self.is_empty() || next <= self.done {
+            return false;
+        }
+        self.set_position(next, mark.or(self.mark));
+        true
+    }
+
+    /// The stream has another history: a policy chose where to go on in it, perhaps lower than
+    /// before. Only while nothing of the old one was read at this epoch. P109, P112
+    pub fn begin_anew(&mut self, next: Sequence, mark: Option<Mark>) -> bool {
+        if !self.is_empty() || self.left > 0 {
+            return false;
+        }
+        self.history += 1;
+        self.last_read = Sequence(0);
+        self.last_handed = Sequence(0);
+        self.set_position(next, mark);
+        true
+    }
+
+    fn set_position(&mut self, next: Sequence, mark: Option<Mark>) {
+        self.done = next;
+        self.mark = mark;
+        self.inherited = None;
+        let below = Sequence(next.0.saturating_sub(1));
+        self.last_read = self.last_read.max(below);
+        self.last_handed = self.last_handed.max(below);
+    }
+}
