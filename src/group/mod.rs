@@ -12,6 +12,7 @@ mod ids;
 mod json;
 pub mod lag;
 pub mod ledger;
+pub mod member;
 mod member_document;
 mod meta;
 mod offset_record;

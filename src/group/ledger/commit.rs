@@ -80,6 +80,26 @@ impl<M: Message> Ledger<M> {
         self.left_and_committed = self.left_and_committed.max(commit.left);
     }
 
+    /// A write of this owner stands on record, whichever it was: an attempt whose end was unknown.
+    /// Answers no, and changes nothing, if the record was moved back: no owner does that.
+    #[must_use = "a record that was moved back is damage"]
+    pub fn adopt(&mut self, record: &OffsetRecord) -> bool {
+        if record.next_seq < self.stored.next && self.history == self.stored.history {
+            return false;
+        }
+        self.stored = Stored {
+            next: record.next_seq,
+            mark: record.mark,
+            head: record.head.clone(),
+            stopped: record.stopped.clone(),
+            history: self.history,
+        };
+        if record.next_seq == self.done {
+            self.left_and_committed = self.left;
+        }
+        true
+    }
+
     /// Whether all that was acknowledged is committed and nothing is in the application's hands:
     /// it may be given back. P126
     pub fn is_drained(&self) -> bool {
@@ -99,6 +119,13 @@ impl<M: Message> Ledger<M> {
         }
         self.set_position(next, mark.or(self.mark));
         true
+    }
+
+    /// Retention removed what was to be read next: reading goes on here. P110
+    pub fn read_on_from(&mut self, next: Sequence) {
+        if !self.move_to(next, None) {
+            self.last_read = self.last_read.max(Sequence(next.0.saturating_sub(1)));
+        }
     }
 
     /// The stream has another history: a policy chose where to go on in it, perhaps lower than

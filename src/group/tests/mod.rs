@@ -3,3 +3,4 @@
 mod scene;
 
 mod grants;
+mod member;

@@ -1,0 +1,12 @@
+//! One member: its lease, its claims, its ledgers.
+
+mod claim;
+mod documents;
+mod feeding;
+mod lease;
+mod leaving;
+mod ledger;
+mod policy;
+mod properties;
+mod records;
+mod scene;
