@@ -68,13 +68,10 @@ impl Publisher {
     }
 
     /// Waits until this many are acknowledged (or the publisher has ended).
-    pub async fn reached(&mut self, count: u64) {
+    pub async fn reached(&self, count: u64) {
+        let mut published = self.published.clone();
         // An error says that it has ended; then nothing more will come.
-        drop(
-            self.published
-                .wait_for(|published| *published >= count)
-                .await,
-        );
+        drop(published.wait_for(|published| *published >= count).await);
     }
 
     /// Stops after the current message is acknowledged; the number of messages in all.

@@ -38,7 +38,7 @@ async fn the_publisher_notes_what_the_server_stored_even_if_it_was_killed_meanwh
         keys: (0..7).map(|key| format!("größe-{key}")).collect(),
         rate: 500,
     };
-    let mut publisher = Publisher::start(client, load, &log).unwrap();
+    let publisher = Publisher::start(client, load, &log).unwrap();
     publisher.reached(100).await;
     server.kill().unwrap();
     server.restart().await.unwrap();

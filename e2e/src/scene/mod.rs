@@ -130,6 +130,11 @@ impl Scene {
         })
     }
 
+    /// The usual settings of a scene's server.
+    pub fn server_options() -> Options {
+        NatsServer::options()
+    }
+
     /// A file or folder of the scene.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
@@ -202,11 +207,16 @@ impl Scene {
 
     /// Publishes keyed orders at this rate until [`Self::stop_publishing`].
     pub async fn publish(&mut self, keys: usize, rate: u32) -> Outcome<()> {
+        self.publish_as("customer", keys, rate).await
+    }
+
+    /// Publishes orders of other customers, `<prefix>-0`, `<prefix>-1`, …
+    pub async fn publish_as(&mut self, prefix: &str, keys: usize, rate: u32) -> Outcome<()> {
         let load = Load {
             stream: self.manifest.stream.clone(),
             subject: self.manifest.subject.clone(),
             partitions: self.manifest.partitions,
-            keys: (0..keys).map(|key| format!("customer-{key}")).collect(),
+            keys: (0..keys).map(|key| format!("{prefix}-{key}")).collect(),
             rate,
         };
         let client = self.server.connect().await?;
@@ -216,14 +226,14 @@ impl Scene {
     }
 
     /// Waits until so many messages in all are published.
-    pub async fn published(&mut self, count: u64) {
-        if let Some(publisher) = &mut self.publisher {
+    pub async fn published(&self, count: u64) {
+        if let Some(publisher) = &self.publisher {
             publisher.reached(count).await;
         }
     }
 
     /// Lets the load run for some more messages: time measured in work, not in sleep.
-    pub async fn published_more(&mut self, count: u64) {
+    pub async fn published_more(&self, count: u64) {
         let now = self.publisher.as_ref().map_or(0, Publisher::count);
         self.published(now + count).await;
     }
