@@ -155,7 +155,7 @@ where
         for span in context
             .event_scope()
             .into_iter()
-            .flat_map(|s| s.from_root())
+            .flat_map(tracing_subscriber::registry::Scope::from_root)
         {
             let extensions = span.extensions();
             let Some(fields) = extensions.get::<FormattedFields<JsonFields>>() else {

@@ -7,6 +7,7 @@
 #[macro_use]
 mod document;
 mod group_document;
+pub mod json;
 pub mod keys;
 pub mod proto;
 
