@@ -83,7 +83,8 @@ impl std::error::Error for JsonError {}
 
 fn shortened(mut text: String, longest: usize) -> String {
     if text.len() > longest {
-        text.truncate(text.floor_char_boundary(longest));
+        let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end));
+        text.truncate(end.unwrap_or_default());
         text.push_str("...");
     }
     text
