@@ -6,6 +6,7 @@ mod command;
 mod delivered;
 mod events;
 mod handle;
+pub mod socket;
 mod status;
 
 pub use delivered::{Delivered, Headers};
