@@ -6,6 +6,7 @@
 
 mod completions;
 mod connection;
+mod crd;
 mod failure;
 mod group;
 mod output;
@@ -42,6 +43,7 @@ pub struct Cli {
 enum Command {
     PartitionOf(partition_of::Flags),
     Completions(completions::Flags),
+    Crd(crd::Flags),
 }
 
 /// The command line as clap knows it. Environment variables are told once, not at each flag, so
@@ -76,6 +78,7 @@ fn run(command: Command) -> Result<(), Failure> {
         match command {
             Command::PartitionOf(flags) => flags.run().await,
             Command::Completions(flags) => flags.run(),
+            Command::Crd(flags) => flags.run(),
         }
     })
 }
