@@ -22,6 +22,7 @@ pub mod start;
 #[cfg(test)]
 mod tests;
 mod time;
+pub mod validity;
 
 pub use candidate_document::CandidateDocument;
 pub use document::{Assignment, GroupDocument, MemberEntry, StandbyReason, Standing};

@@ -98,6 +98,7 @@ pub enum Remedy {
 
 /// Error codes of `JetStream` that mean something to us.
 pub(crate) mod code {
+    pub(crate) const CONSUMER_NAME_IN_USE: u64 = 10013;
     pub(crate) const CONSUMER_NOT_FOUND: u64 = 10014;
     pub(crate) const MAXIMUM_CONSUMERS: u64 = 10026;
     pub(crate) const NO_MESSAGE: u64 = 10037;

@@ -12,6 +12,7 @@ use super::api::{Api, ApiError, Remedy, code};
 use super::options::{Auth, Options, Role};
 use super::version::{self, TooOld};
 use crate::chance;
+use crate::tasks::Tasks;
 
 /// With the third unanswered ping the client gives a connection up: a half-open one is noticed
 /// after about five seconds.
@@ -35,6 +36,7 @@ pub struct Connection {
     standing: watch::Receiver<Standing>,
     inbox_prefix: Arc<str>,
     may_ask_account: bool,
+    tasks: Tasks,
 }
 
 /// What happened to a connection.
@@ -161,6 +163,7 @@ impl Connection {
             inbox_prefix,
             // A member's permissions cover its group's streams alone.
             may_ask_account: !matches!(role, Role::Member(_)),
+            tasks: Tasks::new(),
         })
     }
 
@@ -172,6 +175,17 @@ impl Connection {
     /// The `JetStream` API through this connection.
     pub(crate) fn jetstream(&self) -> &Api {
         &self.api
+    }
+
+    /// What reads through this connection.
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    /// Ends everything that reads through this connection: readers delete their consumers.
+    pub async fn close(&self) {
+        self.tasks.stop().await;
+        self.flush().await;
     }
 
     /// What happens to this connection from now on.
@@ -192,8 +206,8 @@ impl Connection {
     /// Waits until this connection is up; for ever, if need be.
     pub async fn up(&self) {
         let mut standing = self.standing.clone();
-        let up = standing.wait_for(|s| *s == Standing::Up).await;
-        if up.is_err() {
+        let gone = standing.wait_for(|s| *s == Standing::Up).await.is_err();
+        if gone {
             // The client is gone: nothing will come up again, and the caller is being dropped.
             std::future::pending::<()>().await;
         }

@@ -8,19 +8,27 @@
 mod api;
 mod bucket;
 mod connect;
+mod feed;
 mod options;
 mod publish;
+mod reader;
 pub mod streams;
 mod time;
+mod validity;
 mod version;
 
 pub use api::{ApiError, Refusal, Remedy};
 pub use bucket::{
     Bucket, BucketError, BucketFacts, BucketSettings, CasOutcome, Difference, Entry, EntryValue,
-    KeyFilter, PutOutcome, ReadError,
+    KeyFilter, PutOutcome, ReadError, Watch, WatchEvent,
 };
 pub use connect::{CheckError, ConnectError, Connection, ConnectionEvent, Server, Standing};
+pub use feed::{Broken, Headers, StreamMessage, Subject};
 pub use options::{Auth, ClientCertificate, Options, Role, Tls};
 pub use publish::{Outgoing, PublishOutcome, publish};
+pub use reader::{
+    ConsumerName, Credit, Delivered, GateClosed, PartitionReader, ReadEvent, ReadPlan, Stopped,
+};
 pub use streams::{StreamError, StreamFacts};
+pub use validity::{mark_of_idle_position, validity};
 pub use version::TooOld;

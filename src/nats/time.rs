@@ -10,12 +10,6 @@ pub(crate) fn parse(text: &str) -> Option<ServerTime> {
     i64::try_from(time.as_nanosecond()).ok().map(ServerTime)
 }
 
-/// Writes RFC 3339 with nanoseconds.
-pub(crate) fn format(time: ServerTime) -> String {
-    jiff::Timestamp::from_nanosecond(i128::from(time.0))
-        .map_or_else(|_| time.0.to_string(), |time| time.to_string())
-}
-
 /// For fields of the server's answers.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<ServerTime, D::Error> {
     let text = String::deserialize(from)?;
@@ -30,7 +24,6 @@ mod tests {
     fn a_servers_time_keeps_its_nanoseconds() {
         let time = parse("2026-11-30T01:02:03.123456789Z").unwrap();
         assert_eq!(time.0 % 1_000_000_000, 123_456_789);
-        assert_eq!(format(time), "2026-11-30T01:02:03.123456789Z");
         assert_eq!(parse("yesterday"), None);
     }
 }

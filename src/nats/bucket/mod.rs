@@ -8,6 +8,7 @@ mod config;
 mod filter;
 mod outcome;
 mod read;
+mod watch;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub use config::{BucketSettings, Difference};
 pub use filter::KeyFilter;
 pub use outcome::{CasOutcome, PutOutcome};
 pub use read::{Entry, EntryValue, ReadError};
+pub use watch::{Watch, WatchEvent};
 
 use super::api::{Api, ApiError, Remedy, code};
 use super::connect::Connection;

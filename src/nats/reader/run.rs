@@ -1,0 +1,253 @@
+//! The task behind a reader: create, ask the gate, deliver; and again, after what was delivered.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::{Delivered, GateClosed, ReadEvent, ReadPlan, Stopped};
+use crate::backoff::Backoff;
+use crate::chance;
+use crate::group::{Mark, Sequence};
+use crate::nats::connect::Connection;
+use crate::nats::feed::{
+    Broken, Consumer, ConsumerInfo, CreateError, Fed, Feed, Start, StreamMessage, Window,
+};
+
+/// How often the server is asked what it has left, while nothing else says so.
+const PROBE: Duration = Duration::from_secs(10);
+
+pub(super) struct Run {
+    connection: Connection,
+    plan: ReadPlan,
+    window: Arc<Window>,
+    events: mpsc::Sender<ReadEvent>,
+    delivered: Delivered,
+    attempt: u64,
+    backoff: Backoff,
+    /// What may be on the server, to be deleted.
+    consumer: Option<Consumer>,
+}
+
+/// How following a consumer ended.
+enum Ended {
+    /// Another one has to be made.
+    Again(Broken),
+    /// There was none, or it was not to be used yet; with the reason.
+    Wait(String),
+    /// Nothing more is to be read.
+    For(Stopped),
+    /// The owner does not listen any more.
+    Unheard,
+}
+
+// === impl Run ===
+
+impl Run {
+    pub(super) fn new(
+        connection: Connection,
+        plan: ReadPlan,
+        window: Arc<Window>,
+        events: mpsc::Sender<ReadEvent>,
+    ) -> Self {
+        Self {
+            connection,
+            plan,
+            window,
+            events,
+            delivered: None,
+            attempt: 0,
+            backoff: Backoff::doubling(Duration::from_millis(50), Duration::from_secs(5)),
+            consumer: None,
+        }
+    }
+
+    /// Reads until told to stop, and leaves nothing behind.
+    pub(super) async fn until<G, F>(mut self, stop: impl Future<Output = ()>, gate: G)
+    where
+        G: Fn(Delivered) -> F,
+        F: Future<Output = Result<(), GateClosed>>,
+    {
+        tokio::select! {
+            () = self.read(gate) => {}
+            () = stop => {}
+        }
+        if let Some(consumer) = self.consumer.take() {
+            delete(&self.connection, &consumer).await;
+        }
+    }
+
+    async fn read<G, F>(&mut self, gate: G)
+    where
+        G: Fn(Delivered) -> F,
+        F: Future<Output = Result<(), GateClosed>>,
+    {
+        loop {
+            let event = match self.follow(&gate).await {
+                Ended::Again(why) => ReadEvent::Restarted { why },
+                Ended::Wait(why) => ReadEvent::Waiting { why },
+                Ended::For(why) => {
+                    self.tell(ReadEvent::Stopped { why }).await;
+                    return;
+                }
+                Ended::Unheard => return,
+            };
+            self.forget();
+            if self.tell(event).await.is_none() {
+                return;
+            }
+            tokio::time::sleep(self.backoff.next(chance::fraction())).await;
+        }
+    }
+
+    /// Makes a consumer, asks the gate, and delivers as long as the consumer can be trusted.
+    async fn follow<G, F>(&mut self, gate: &G) -> Ended
+    where
+        G: Fn(Delivered) -> F,
+        F: Future<Output = Result<(), GateClosed>>,
+    {
+        // What is sent into an outage arrives after it, as consumers that nobody wants.
+        self.connection.up().await;
+        let (consumer, info) = match self.create().await {
+            Ok(made) => made,
+            Err(why) => return Ended::Wait(why),
+        };
+        match gate(self.delivered).await {
+            Ok(()) => {}
+            Err(GateClosed::Unknown(why)) => return Ended::Wait(why),
+            Err(closed @ (GateClosed::NotOurs | GateClosed::Invalid(_))) => {
+                return Ended::For(Stopped::Gate(closed));
+            }
+        }
+        let after = self.from().before().unwrap_or(Sequence(0));
+        let feed = match Feed::listen(&self.connection, &consumer, after).await {
+            Ok(feed) => feed,
+            Err(why) => return Ended::Wait(why),
+        };
+        let pending = ReadEvent::Pending(info.num_pending);
+        if self.tell(pending).await.is_none() {
+            return Ended::Unheard;
+        }
+        self.deliver(feed, &consumer).await
+    }
+
+    async fn deliver(&mut self, mut feed: Feed, consumer: &Consumer) -> Ended {
+        let mut probe_at = Instant::now() + PROBE;
+        loop {
+            let fed = tokio::select! {
+                fed = feed.next(&self.window) => fed,
+                () = tokio::time::sleep_until(probe_at) => {
+                    probe_at = Instant::now() + PROBE;
+                    if self.probe(consumer).await.is_none() {
+                        return Ended::Unheard;
+                    }
+                    continue;
+                }
+            };
+            if feed.is_proved() {
+                self.backoff.reset();
+            }
+            let event = match fed {
+                Fed::Messages(messages) => {
+                    self.note(&messages);
+                    ReadEvent::Messages(messages)
+                }
+                Fed::Idle(scanned_to) => ReadEvent::Idle { scanned_to },
+                Fed::Broken(broken) => return Ended::Again(broken),
+                Fed::Wrong(text) => return Ended::For(Stopped::Wrong(text)),
+            };
+            probe_at = Instant::now() + PROBE;
+            if self.tell(event).await.is_none() {
+                return Ended::Unheard;
+            }
+            feed.listened_elsewhere();
+        }
+    }
+
+    /// The position is taken before the messages are handed over: what is on its way to the owner
+    /// is delivered, and never delivered again.
+    fn note(&mut self, messages: &[StreamMessage]) {
+        if let Some(last) = messages.last() {
+            self.delivered = Some(Mark {
+                seq: last.sequence,
+                ts: last.timestamp,
+            });
+        }
+    }
+
+    /// The first sequence that is still wanted.
+    fn from(&self) -> Sequence {
+        match self.delivered {
+            Some(mark) => mark.seq.next(),
+            None => self.plan.from.max(Sequence::FIRST),
+        }
+    }
+
+    async fn create(&mut self) -> Result<(Consumer, ConsumerInfo), String> {
+        loop {
+            self.attempt += 1;
+            let consumer = Consumer {
+                stream: self.plan.stream.clone(),
+                name: self.plan.name.attempt(self.attempt),
+                filters: self.plan.filter.iter().cloned().collect(),
+                start: Start::At(self.from()),
+                metadata: self.plan.metadata.clone(),
+            };
+            let made = consumer.create(self.connection.jetstream()).await;
+            match made {
+                Ok(info) => {
+                    self.consumer = Some(consumer.clone());
+                    return Ok((consumer, info));
+                }
+                // An answer of an earlier request that we did not live to see, or another's.
+                Err(CreateError::NameTaken) => {}
+                Err(error @ (CreateError::NoStream(_) | CreateError::Api(_))) => {
+                    // Whether it was made is not known: then it is to be deleted.
+                    self.consumer = Some(consumer);
+                    return Err(error.to_string());
+                }
+            }
+        }
+    }
+
+    async fn probe(&self, consumer: &Consumer) -> Option<()> {
+        match consumer.info(self.connection.jetstream()).await {
+            Ok(info) => self.tell(ReadEvent::Pending(info.num_pending)).await,
+            // A consumer that is gone shows itself at the next pull.
+            Err(_) => Some(()),
+        }
+    }
+
+    /// Deletes what the last attempt may have left, without waiting for it.
+    fn forget(&mut self) {
+        let Some(consumer) = self.consumer.take() else {
+            return;
+        };
+        let connection = self.connection.clone();
+        self.connection
+            .tasks()
+            .spawn("reader's leftover", |_| async move {
+                delete(&connection, &consumer).await;
+            });
+    }
+
+    async fn tell(&self, event: ReadEvent) -> Option<()> {
+        self.events.send(event).await.ok()
+    }
+}
+
+/// Deletes a consumer if that is possible now; the server forgets it by itself in time.
+async fn delete(connection: &Connection, consumer: &Consumer) {
+    if !connection.is_up() {
+        return;
+    }
+    if let Err(error) = consumer.delete(connection.jetstream()).await {
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            consumer = consumer.name,
+            "consumer not deleted"
+        );
+    }
+}
