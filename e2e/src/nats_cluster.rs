@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::nats_server::{NatsServer, Options, StartError};
+use crate::nats_server::{self, NatsServer, Options, StartError};
 use crate::ports;
 use crate::until::{TimedOut, until};
 
@@ -44,6 +44,36 @@ impl NatsCluster {
             server.wait_until_ready().await?;
         }
         Ok(Self { servers })
+    }
+
+    /// A single server, where several would do as well.
+    pub fn of(server: NatsServer) -> Self {
+        Self {
+            servers: vec![server],
+        }
+    }
+
+    /// A client that survives the loss of a server.
+    pub async fn connect(&self) -> Result<async_nats::Client, async_nats::ConnectError> {
+        nats_server::patient().connect(self.urls()).await
+    }
+
+    /// SIGKILL to all of them.
+    pub fn kill(&mut self) -> std::io::Result<()> {
+        self.servers.iter_mut().try_for_each(NatsServer::kill)
+    }
+
+    /// Starts them all again, each with its port and its store.
+    pub async fn restart(&mut self) -> Result<(), StartError> {
+        self.kill()
+            .map_err(nats_server::system("killing the old process"))?;
+        for server in &mut self.servers {
+            server.spawn()?;
+        }
+        for server in &mut self.servers {
+            server.wait_until_ready().await?;
+        }
+        Ok(())
     }
 
     /// All addresses, for a client that survives the loss of one.

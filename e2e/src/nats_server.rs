@@ -84,7 +84,7 @@ impl std::fmt::Debug for StartError {
     }
 }
 
-fn system(doing: &'static str) -> impl FnOnce(io::Error) -> StartError {
+pub(crate) fn system(doing: &'static str) -> impl FnOnce(io::Error) -> StartError {
     move |source| StartError::System { doing, source }
 }
 
@@ -384,12 +384,15 @@ impl NatsServer {
 
     /// A plain client of this server, with the settings that a test wants: fast and patient.
     pub async fn connect(&self) -> Result<async_nats::Client, async_nats::ConnectError> {
-        async_nats::ConnectOptions::new()
-            .max_reconnects(None)
-            .reconnect_delay_callback(|_| Duration::from_millis(50))
-            .connect(self.url())
-            .await
+        patient().connect(self.url()).await
     }
+}
+
+/// A client that a test wants: it reconnects fast, and never gives up.
+pub(crate) fn patient() -> async_nats::ConnectOptions {
+    async_nats::ConnectOptions::new()
+        .max_reconnects(None)
+        .reconnect_delay_callback(|_| Duration::from_millis(50))
 }
 
 /// A file of the test certificates: `ca.crt`, `server.crt`, `server.key` (for localhost and

@@ -45,9 +45,18 @@ pub fn lockstep() -> io::Result<PathBuf> {
     })
 }
 
+/// Settings of the person who runs the tests, which are flags to the program.
+fn inherited() -> impl Iterator<Item = std::ffi::OsString> {
+    let names = std::env::vars_os().map(|(name, _)| name);
+    names.filter(|name| name.to_string_lossy().starts_with("LOCKSTEP_"))
+}
+
 /// Starts `lockstep` with these arguments; its output goes to a file.
 pub fn start_lockstep<S: AsRef<str>>(arguments: &[S], output: &Path) -> io::Result<Child> {
     let mut command = Command::new(lockstep()?);
+    for name in inherited() {
+        command.env_remove(name);
+    }
     command.args(arguments.iter().map(AsRef::as_ref));
     children::start(command, output)
 }
@@ -55,6 +64,9 @@ pub fn start_lockstep<S: AsRef<str>>(arguments: &[S], output: &Path) -> io::Resu
 /// Runs `lockstep` to its end.
 pub async fn run_lockstep<S: AsRef<str>>(arguments: &[S]) -> io::Result<Finished> {
     let mut command = tokio::process::Command::new(lockstep()?);
+    for name in inherited() {
+        command.env_remove(name);
+    }
     command
         .args(arguments.iter().map(AsRef::as_ref))
         .stdin(Stdio::null())

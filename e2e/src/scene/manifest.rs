@@ -11,6 +11,8 @@ pub struct Manifest {
     pub subject: String,
     /// The number of partitions.
     pub partitions: u32,
+    /// Replicas of the stream.
+    pub replicas: u32,
     /// `delivery.maxInFlight`.
     pub max_in_flight: u32,
     /// `membership.processingTimeout`.
@@ -32,6 +34,7 @@ impl Default for Manifest {
             stream: "ORDERS".to_owned(),
             subject: "orders".to_owned(),
             partitions: 6,
+            replicas: 1,
             max_in_flight: 1,
             processing_timeout: "1m".to_owned(),
             rebalance_timeout: "5s".to_owned(),
@@ -55,6 +58,7 @@ impl Manifest {
             stream,
             subject,
             partitions,
+            replicas,
             ..
         } = self;
         let Self {
@@ -80,7 +84,7 @@ spec:
       name: {stream}
       create:
         subjects: ["{subject}.*"]
-        replicas: 1
+        replicas: {replicas}
   partitioning:
     partitions: {partitions}
     keyTokens: [1]

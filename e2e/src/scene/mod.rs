@@ -18,7 +18,8 @@ use crate::auditor::{Auditor, Progress, keep_history};
 use crate::checker::{Expectations, Verdict, judge};
 use crate::children::{self, Child};
 use crate::history::{self, Log, Record};
-use crate::nats_server::{NatsServer, Options};
+use crate::nats_cluster::NatsCluster;
+use crate::nats_server::NatsServer;
 use crate::process::{self, Finished};
 use crate::publisher::{Load, Publisher};
 use crate::until::until_sync;
@@ -38,8 +39,8 @@ const COORDINATOR_SESSION: &str = "4s";
 pub struct Scene {
     /// What the group is.
     pub manifest: Manifest,
-    /// The server.
-    pub server: NatsServer,
+    /// The server, or the servers.
+    pub servers: NatsCluster,
     /// The coordinators, by name.
     pub coordinators: BTreeMap<String, Child>,
     /// The members, by name.
@@ -95,32 +96,31 @@ impl<E: std::error::Error> From<E> for SceneError {
 impl Scene {
     /// A server, an auditor, and a coordinator that has made the group.
     pub async fn start(manifest: Manifest) -> Outcome<Self> {
-        Self::start_on(manifest, NatsServer::options()).await
+        Self::start_on(manifest, NatsCluster::of(NatsServer::start().await?)).await
     }
 
-    /// As [`Self::start`], with a server of these settings.
-    pub async fn start_on(manifest: Manifest, options: Options) -> Outcome<Self> {
-        let mut scene = Self::prepare(manifest, options).await?;
+    /// As [`Self::start`], on these servers.
+    pub async fn start_on(manifest: Manifest, servers: NatsCluster) -> Outcome<Self> {
+        let mut scene = Self::prepare(manifest, servers).await?;
         scene.add_coordinator("c1")?;
         scene.group_exists().await?;
         Ok(scene)
     }
 
-    /// A server and an auditor; nobody has made the group yet.
-    pub async fn prepare(manifest: Manifest, options: Options) -> Outcome<Self> {
-        let server = options.start().await?;
+    /// Servers and an auditor; nobody has made the group yet.
+    pub async fn prepare(manifest: Manifest, servers: NatsCluster) -> Outcome<Self> {
         let folder = tempfile::Builder::new()
             .prefix("lockstep-scene-")
             .tempdir()?;
         std::fs::create_dir(folder.path().join("history"))?;
         std::fs::write(folder.path().join("group.yaml"), manifest.yaml())?;
         let histories = folder.path().join("history");
-        let client = server.connect().await?;
+        let client = servers.connect().await?;
         let auditor = Auditor::start(client, &manifest.bucket(), &histories.join("bucket.jsonl"))?;
         let events = Log::open(&histories.join("events.jsonl"))?;
         Ok(Self {
             manifest,
-            server,
+            servers,
             coordinators: BTreeMap::new(),
             members: BTreeMap::new(),
             auditor,
@@ -128,11 +128,6 @@ impl Scene {
             events,
             folder,
         })
-    }
-
-    /// The usual settings of a scene's server.
-    pub fn server_options() -> Options {
-        NatsServer::options()
     }
 
     /// A file or folder of the scene.
@@ -143,7 +138,7 @@ impl Scene {
     /// Starts a coordinator of this name.
     pub fn add_coordinator(&mut self, name: &str) -> Outcome<()> {
         let manifest = self.path("group.yaml").display().to_string();
-        let url = self.server.url();
+        let url = self.servers.url();
         let arguments = [
             "coordinator",
             "--create",
@@ -162,7 +157,7 @@ impl Scene {
 
     /// Waits until the bucket is there, and makes it keep history.
     pub async fn group_exists(&mut self) -> Outcome<()> {
-        let client = self.server.connect().await?;
+        let client = self.servers.connect().await?;
         let bucket = self.manifest.bucket();
         let logs = self.logs();
         let made = until("bucket", Duration::from_secs(20), async || {
@@ -182,7 +177,7 @@ impl Scene {
         let group = self.manifest.name.clone();
         let place = member::Place {
             group,
-            url: self.server.url(),
+            url: self.servers.url(),
             folder: self.path(""),
         };
         let member = Member::start(name, id, place, application)?;
@@ -219,7 +214,7 @@ impl Scene {
             keys: (0..keys).map(|key| format!("{prefix}-{key}")).collect(),
             rate,
         };
-        let client = self.server.connect().await?;
+        let client = self.servers.connect().await?;
         let log = self.path("history/published.jsonl");
         self.publisher = Some(Publisher::start(client, load, &log)?);
         Ok(())
@@ -360,7 +355,7 @@ impl Scene {
 
     /// Runs a `lockstep` command against the scene's server.
     pub async fn lockstep(&self, arguments: &[&str]) -> Outcome<Finished> {
-        let url = self.server.url();
+        let url = self.servers.url();
         let mut all = arguments.to_vec();
         all.extend(["--nats-url", &url]);
         Ok(process::run_lockstep(&all).await?)
@@ -389,7 +384,7 @@ impl Scene {
         let mut logs: Vec<PathBuf> = paths
             .filter(|path| path.extension().is_some_and(|ext| ext == "log"))
             .collect();
-        logs.push(self.server.log());
+        logs.extend(self.servers.servers.iter().map(NatsServer::log));
         logs.sort();
         logs
     }

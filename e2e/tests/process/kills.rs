@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use lockstep_e2e::scene::{Application, Outcome};
+use lockstep_e2e::scene::{Application, Manifest, Outcome};
 use lockstep_e2e::until::until_sync;
+use lockstep_e2e::{NatsCluster, Scene};
 
-use crate::{SETTLED, busy, expect};
+use crate::{KEYS, SETTLED, busy, expect};
 
 #[tokio::test]
 async fn a_killed_worker_loses_nothing_and_comes_back_under_its_name() -> Outcome<()> {
@@ -123,13 +124,13 @@ async fn a_killed_server_costs_only_its_own_absence() -> Outcome<()> {
     let mut scene = busy(&["w1", "w2"]).await?;
     let epochs = scene.progress().epochs();
     scene.note("the server is killed")?;
-    scene.server.kill()?;
-    scene.server.restart().await?;
+    scene.servers.kill()?;
+    scene.servers.restart().await?;
     scene.published_more(150).await;
 
     // Longer than the session timeout: nobody's silence was their own fault.
     scene.note("the server is killed for longer than a session")?;
-    scene.server.kill()?;
+    scene.servers.kill()?;
     let back = lockstep_e2e::clock::now() + Duration::from_secs(9);
     until_sync("end of the outage", Duration::from_secs(20), || {
         if lockstep_e2e::clock::now() >= back {
@@ -139,7 +140,7 @@ async fn a_killed_server_costs_only_its_own_absence() -> Outcome<()> {
         }
     })
     .await?;
-    scene.server.restart().await?;
+    scene.servers.restart().await?;
     scene.published_more(150).await;
     let verdict = scene.ends_well(&expect()).await?;
     assert_eq!(
@@ -148,5 +149,31 @@ async fn a_killed_server_costs_only_its_own_absence() -> Outcome<()> {
         "an outage moved partitions"
     );
     assert_eq!(verdict.duplicates, 0, "{verdict}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn three_servers_lose_the_leader_of_the_bucket_and_of_the_stream() -> Outcome<()> {
+    let manifest = Manifest {
+        replicas: 3,
+        ..Manifest::default()
+    };
+    let bucket = format!("KV_{}", manifest.bucket());
+    let mut scene = Scene::start_on(manifest, NatsCluster::start(3).await?).await?;
+    for member in ["w1", "w2"] {
+        scene.add_member(member, Application::Ok)?;
+    }
+    scene.settles_on(&["w1", "w2"], SETTLED).await?;
+    scene.publish(KEYS, 100).await?;
+    scene.published(200).await;
+    for stream in [bucket.as_str(), "ORDERS"] {
+        let leader = scene.servers.leader_of(stream).await?;
+        scene.note(&format!("the leader of {stream} is killed"))?;
+        scene.servers.servers[leader].kill()?;
+        scene.published_more(100).await;
+        scene.servers.servers[leader].restart().await?;
+        scene.published_more(100).await;
+    }
+    scene.ends_well(&expect()).await?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 //! applications saw is judged by the history checker.
 
 mod applications;
+mod damage;
 mod kills;
 mod membership;
 mod suspension;

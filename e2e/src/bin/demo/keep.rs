@@ -25,7 +25,7 @@ pub(crate) async fn running(scene: &mut Scene) -> Outcome<()> {
 fn hints(scene: &Scene) -> Outcome<String> {
     let lockstep = process::lockstep()?;
     let lockstep = lockstep.display();
-    let url = scene.server.url();
+    let url = scene.servers.url();
     let group = &scene.manifest.name;
     let mut text = format!(
         "the group goes on at {RATE} orders per second, until Ctrl-C. In another terminal:\n\n  \

@@ -10,8 +10,8 @@ mod table;
 
 use std::process::ExitCode;
 
-use lockstep_e2e::Scene;
 use lockstep_e2e::scene::{Outcome, SceneError};
+use lockstep_e2e::{NatsCluster, NatsServer, Scene};
 
 use screen::Screen;
 
@@ -34,7 +34,8 @@ async fn main() -> ExitCode {
 
 async fn run(screen: &mut Screen) -> Outcome<ExitCode> {
     let started = lockstep_e2e::clock::now();
-    let mut scene = Scene::prepare(script::manifest(), Scene::server_options()).await?;
+    let server = NatsCluster::of(NatsServer::start().await?);
+    let mut scene = Scene::prepare(script::manifest(), server).await?;
     script::play(&mut scene, screen).await?;
     let verdict = scene.judge(&script::expect())?;
     screen::verdict(&verdict, lockstep_e2e::clock::now() - started)?;
