@@ -11,13 +11,15 @@ mod failure;
 mod group;
 mod output;
 mod partition_of;
+mod publish;
 mod server;
 #[cfg(test)]
 mod tests;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::builder::FalseyValueParser;
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub use connection::{CommonFlags, ConnectionFlags, LogFlags, Runs};
 pub use failure::Failure;
@@ -39,22 +41,30 @@ pub struct Cli {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one, once")]
 enum Command {
+    Group(group::Flags),
+    Publish(publish::Flags),
     PartitionOf(partition_of::Flags),
-    Completions(completions::Flags),
     Crd(crd::Flags),
+    Completions(completions::Flags),
 }
 
-/// The command line as clap knows it. Environment variables are told once, not at each flag, so
-/// that the help of each command fits a screen.
+/// The command line as clap knows it.
 pub fn command_line() -> clap::Command {
-    fn without_variables(command: clap::Command) -> clap::Command {
-        command
-            .mut_args(|flag| flag.hide_env(true))
-            .mut_subcommands(without_variables)
-    }
-    without_variables(Cli::command())
+    settled(Cli::command())
+}
+
+/// What holds for every flag of every command. Environment variables are told once, not at each
+/// flag, so that the help fits a screen; a switch is set by a variable that is not 0, no or false.
+fn settled(command: clap::Command) -> clap::Command {
+    let flag = |flag: clap::Arg| {
+        let flag = flag.hide_env(true);
+        if matches!(flag.get_action(), ArgAction::SetTrue) {
+            return flag.value_parser(FalseyValueParser::new());
+        }
+        flag
+    };
+    command.mut_args(flag).mut_subcommands(settled)
 }
 
 /// Runs the program: reads the command line, does what it says, and tells how it went.
@@ -76,9 +86,11 @@ fn run(command: Command) -> Result<(), Failure> {
         .map_err(|e| Failure::failed(format!("cannot start threads: {e}")))?;
     runtime.block_on(async {
         match command {
+            Command::Group(flags) => flags.run().await,
+            Command::Publish(flags) => flags.run().await,
             Command::PartitionOf(flags) => flags.run().await,
-            Command::Completions(flags) => flags.run(),
             Command::Crd(flags) => flags.run(),
+            Command::Completions(flags) => flags.run(),
         }
     })
 }

@@ -164,10 +164,10 @@ fn word(seen: &Seen, p: Partition) -> PartitionWord {
     if stopped(seen, p, record).is_some() {
         return PartitionWord::Stopped;
     }
-    let owned = document.and_then(|d| d.assignment(p));
-    match owned.and_then(|a| Some((a, a.owner.as_ref()?))) {
+    let assignment = document.and_then(|d| d.assignment(p));
+    match assignment.and_then(|a| Some((a, a.owner.as_ref()?))) {
         None => PartitionWord::Unassigned,
-        Some((assignment, owner)) => owned_word(seen, p, record, (assignment, owner)),
+        Some(grant) => owned_word(seen, p, record, grant),
     }
 }
 

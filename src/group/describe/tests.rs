@@ -136,6 +136,18 @@ fn entry(id: &str, standing: Standing) -> MemberEntry {
     }
 }
 
+fn candidate(id: &str) -> Heard<CandidateDocument> {
+    let document = CandidateDocument {
+        id: id.into(),
+        priority: 0,
+        beat: Beat(3),
+        formats: Formats::CURRENT,
+        left: false,
+        unknown: Unknown::new(),
+    };
+    Heard { document, at: NOW }
+}
+
 /// Two partitions, each owned by one of two healthy members, 30 messages behind altogether.
 fn healthy() -> Seen {
     let document = GroupDocument {
@@ -156,14 +168,6 @@ fn healthy() -> Seen {
         document,
         at: ServerTime(NOW.0 - 2_000_000_000),
     };
-    let candidate = CandidateDocument {
-        id: "host-1".into(),
-        priority: 0,
-        beat: Beat(3),
-        formats: Formats::CURRENT,
-        left: false,
-        unknown: Unknown::new(),
-    };
     Seen {
         group: "shop/orders".parse().unwrap(),
         meta: meta(2),
@@ -178,13 +182,7 @@ fn healthy() -> Seen {
                 heard(heartbeat("pod-b", vec![held(1, 12, Some(19))])),
             ),
         ]),
-        candidates: BTreeMap::from([(
-            inc("c1"),
-            Heard {
-                document: candidate,
-                at: NOW,
-            },
-        )]),
+        candidates: BTreeMap::from([(inc("c1"), candidate("host-1"))]),
         offsets: BTreeMap::from([
             (Partition(0), Found::Read(record("a1", 11, 60))),
             (Partition(1), Found::Read(record("b1", 12, 50))),
