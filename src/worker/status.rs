@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use crate::group::member::HoldView;
 use crate::group::{
-    Epoch, GroupEpoch, GroupRef, Incarnation, MemberId, Partition, Sequence, StandbyReason, Stopped,
+    Epoch, GroupEpoch, GroupRef, HoldState, Incarnation, MemberId, Partition, Sequence, Standing,
+    StandbyReason, Stopped, Timestamp,
 };
+
+use super::pump::Pump;
 
 /// A member's state in full.
 #[derive(Clone, Debug)]
@@ -137,6 +141,90 @@ impl PartitionState {
             Self::Revoking => "REVOKING",
             Self::Stopped => "STOPPED",
             Self::Suspended => "SUSPENDED",
+        }
+    }
+}
+
+// === impl Pump ===
+
+impl Pump {
+    /// The member's state in full.
+    pub(super) fn status(&self, now: Timestamp) -> Status {
+        let member = &self.member;
+        let identity = member.identity();
+        let server = self.control.server();
+        let (connected, since) = member.application();
+        let lease = member.lease_until().unwrap_or(now);
+        let views = member.views();
+        let mut problems: Vec<String> = self.trouble.iter().cloned().collect();
+        problems.extend(member.damage().map(str::to_owned));
+        problems.extend(views.iter().filter_map(trouble_of));
+        Status {
+            group: self.settings.group.clone(),
+            member_id: identity.id.clone(),
+            incarnation: identity.incarnation.clone(),
+            state: self.state(),
+            standby: match member.standing() {
+                Some(Standing::Standby(reason)) => Some(reason),
+                Some(Standing::Active | Standing::Draining) | None => None,
+            },
+            epoch: member.seen_epoch(),
+            lease_remaining: lease.remaining(now),
+            partitions: views.into_iter().map(PartitionStatus::from).collect(),
+            nats: NatsStatus {
+                connected: self.control.is_up(),
+                server: server.as_ref().map_or_else(String::new, |s| s.name.clone()),
+                version: server.map_or_else(String::new, |s| s.version),
+            },
+            app: AppStatus {
+                connected,
+                since: now.since(since),
+                sessions: self.sessions.count(),
+            },
+            problems,
+        }
+    }
+
+    fn state(&self) -> WorkerState {
+        let member = &self.member;
+        if member.is_leaving() {
+            WorkerState::Draining
+        } else if member.standing().is_none() {
+            WorkerState::Joining
+        } else if member.is_suspended() {
+            WorkerState::Suspended
+        } else if member.held().next().is_some() {
+            WorkerState::Active
+        } else {
+            WorkerState::Standby
+        }
+    }
+}
+
+fn trouble_of(view: &HoldView) -> Option<String> {
+    let trouble = view.trouble.as_ref()?;
+    Some(format!("partition {}: {trouble}", view.partition))
+}
+
+impl From<HoldView> for PartitionStatus {
+    fn from(view: HoldView) -> Self {
+        Self {
+            partition: view.partition,
+            epoch: view.epoch,
+            state: match view.state {
+                HoldState::Claiming => PartitionState::Claiming,
+                HoldState::Feeding => PartitionState::Feeding,
+                HoldState::Paused => PartitionState::Paused,
+                HoldState::Revoking => PartitionState::Revoking,
+                HoldState::Stopped => PartitionState::Stopped,
+                HoldState::Suspended => PartitionState::Suspended,
+            },
+            position: view.position,
+            committed: view.committed,
+            in_flight: view.in_flight,
+            pending: view.pending,
+            head_attempts: view.head_attempts,
+            stopped: view.stopped,
         }
     }
 }

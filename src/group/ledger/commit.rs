@@ -136,6 +136,7 @@ impl<M: Message> Ledger<M> {
         }
         self.history += 1;
         self.last_read = Sequence(0);
+        self.last_mark = None;
         self.last_handed = Sequence(0);
         self.set_position(next, mark);
         true

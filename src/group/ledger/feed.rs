@@ -1,6 +1,6 @@
 //! Taking messages in from the reader and handing them to the application.
 
-use super::super::{Head, OnFailure, Sequence, SessionId, Timestamp};
+use super::super::{Head, Mark, OnFailure, Sequence, SessionId, Timestamp};
 use super::fail::{Failure, Verdict};
 use super::window::{Slot, State};
 use super::{Ledger, Message};
@@ -81,6 +81,10 @@ impl<M: Message> Ledger<M> {
                 continue;
             }
             self.last_read = message.sequence();
+            self.last_mark = Some(Mark {
+                seq: message.sequence(),
+                ts: message.stored(),
+            });
             self.buffered_bytes += message.size();
             self.buffer.push_back(message);
         }
@@ -122,6 +126,14 @@ impl<M: Message> Ledger<M> {
                 .is_some_and(|at| at.is_some_and(|at| at <= now));
         }
         !self.buffer.is_empty() && self.has_room()
+    }
+
+    /// Whether this session would be given a new message if there were one.
+    pub fn could_take(&self, session: &SessionId) -> bool {
+        self.stopped.is_none()
+            && self.waiting == 0
+            && self.holder.as_ref().is_none_or(|holder| holder == session)
+            && self.has_room()
     }
 
     /// When a message that waits for another attempt may be handed over.

@@ -64,6 +64,8 @@ pub struct Ledger<M> {
     buffered_bytes: u64,
     /// The newest sequence that was read: nothing at or below it is taken again.
     last_read: Sequence,
+    /// The newest message that was read at this epoch.
+    last_mark: Option<Mark>,
     /// The newest sequence that was handed over.
     last_handed: Sequence,
     /// The first sequence that is not done.
@@ -135,6 +137,7 @@ impl<M: Message> Ledger<M> {
             buffer: VecDeque::new(),
             buffered_bytes: 0,
             last_read: Sequence(record.next_seq.0.saturating_sub(1)),
+            last_mark: None,
             last_handed: Sequence(record.next_seq.0.saturating_sub(1)),
             done: record.next_seq,
             mark: record.mark,
@@ -195,6 +198,12 @@ impl<M: Message> Ledger<M> {
     /// The newest sequence that was taken from the reader; where it goes on after a restart.
     pub fn last_read(&self) -> Sequence {
         self.last_read
+    }
+
+    /// The newest message that was read at this epoch, by which a reader that begins anew
+    /// recognises the stream.
+    pub fn last_mark(&self) -> Option<Mark> {
+        self.last_mark
     }
 
     /// The first sequence that is not committed.

@@ -1,6 +1,6 @@
 //! What a member wants done.
 
-use super::super::{Epoch, MemberDocument, OffsetRecord, Partition, Revision, Sequence};
+use super::super::{Epoch, Mark, MemberDocument, OffsetRecord, Partition, Revision, Sequence};
 use super::MemberEvent;
 
 /// Something to be done by the driver, in order, without waiting for its end.
@@ -36,6 +36,8 @@ pub enum Effect {
         from: Sequence,
         /// The commit record by which the stream is recognised.
         record: Box<OffsetRecord>,
+        /// The last message that was read at this epoch.
+        last: Option<Mark>,
     },
     /// Stop reading and delete the consumer.
     Close {

@@ -54,6 +54,14 @@ impl<M: Message> Member<M> {
             })
     }
 
+    /// Whether this session would be given a new message of the partition if there were one.
+    pub fn could_take(&self, session: &SessionId, partition: Partition) -> bool {
+        self.holds.get(&partition).is_some_and(|hold| {
+            hold.feed() == Some(Feed::Open)
+                && hold.ledger().is_some_and(|l| l.could_take(session))
+        })
+    }
+
     /// Hands over what this session may have of the partition, as far as the budget goes.
     pub fn hand_over(
         &mut self,

@@ -172,7 +172,7 @@ impl<M: Message> Member<M> {
         let (from, Some((_, record))) = (ledger.last_read().next(), &hold.known) else {
             return;
         };
-        let record = Box::new(record.clone());
+        let (record, last) = (Box::new(record.clone()), ledger.last_mark());
         hold.reading = true;
         hold.read_after = None;
         self.effects.push(Effect::Open {
@@ -180,6 +180,7 @@ impl<M: Message> Member<M> {
             epoch,
             from,
             record,
+            last,
         });
     }
 

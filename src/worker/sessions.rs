@@ -1,0 +1,328 @@
+//! The application's sessions: who reads, who waits, and who has gone.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::group::ledger::Budget;
+use crate::group::{Meta, Partition, SessionId, Timestamp};
+
+use super::command::Reply;
+use super::delivered::Delivered;
+use super::handle::{CallError, ConsumeFrame, Credit, FetchOptions, Fetched};
+
+/// A session without a stream ends this long after its last request.
+pub(super) const EXPIRY: Duration = Duration::from_secs(60);
+
+/// Sessions at the same time; each may bind partitions, so more of them help nobody.
+const SESSIONS: usize = 1024;
+
+/// Fetches of one session that may wait for each other.
+const FETCHES: usize = 64;
+
+/// Frames that may wait for a stream's reader beside its channel; one that lets more pile up has
+/// stopped reading.
+const WAITING_FRAMES: usize = 8192;
+
+/// The most that one fetch is given, whatever it asks for.
+const MOST_MESSAGES: u32 = 10_000;
+const MOST_BYTES: u64 = 64 << 20;
+
+/// All sessions.
+#[derive(Debug, Default)]
+pub(super) struct Sessions {
+    all: BTreeMap<SessionId, Session>,
+    next_stream: u64,
+}
+
+/// One logical reader of the application.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) reader: Reader,
+    last_request: Timestamp,
+    kept: bool,
+    /// The partition to be looked at first, so that none is starved.
+    pub(super) cursor: Partition,
+}
+
+/// How a session reads.
+#[derive(Debug)]
+pub(super) enum Reader {
+    /// By fetches, one after another.
+    Fetches(VecDeque<Fetch>),
+    /// By a stream.
+    Stream(Stream),
+}
+
+/// A fetch that waits.
+#[derive(Debug)]
+pub(super) struct Fetch {
+    pub(super) options: FetchOptions,
+    pub(super) reply: Reply<Fetched>,
+    pub(super) budget: Budget,
+    pub(super) got: Fetched,
+    batch_wait: Duration,
+    /// When it is answered with what there is.
+    pub(super) until: Timestamp,
+}
+
+/// An open stream.
+#[derive(Debug)]
+pub(super) struct Stream {
+    number: u64,
+    pub(super) credit: Credit,
+    pub(super) frames: mpsc::Sender<ConsumeFrame>,
+    /// Frames that did not fit into the channel, in order.
+    waiting: VecDeque<ConsumeFrame>,
+}
+
+// === impl Sessions ===
+
+impl Sessions {
+    /// Whether the application is there.
+    pub(super) fn is_connected(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        u32::try_from(self.all.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The session, made if need be; it has just made a request.
+    pub(super) fn touch(
+        &mut self,
+        id: &SessionId,
+        now: Timestamp,
+    ) -> Result<&mut Session, CallError> {
+        if !self.all.contains_key(id) && self.all.len() >= SESSIONS {
+            let why = format!("{SESSIONS} sessions are open; close some, or use fewer names");
+            return Err(CallError::Unavailable { why });
+        }
+        let session = self.all.entry(id.clone()).or_insert_with(|| Session {
+            reader: Reader::Fetches(VecDeque::new()),
+            last_request: now,
+            kept: false,
+            cursor: Partition(0),
+        });
+        session.last_request = now;
+        Ok(session)
+    }
+
+    pub(super) fn keep(&mut self, id: &SessionId, now: Timestamp) -> Result<(), CallError> {
+        self.touch(id, now).map(|session| session.kept = true)
+    }
+
+    /// Queues a fetch behind those of the same session.
+    pub(super) fn fetch(
+        &mut self,
+        id: &SessionId,
+        (options, reply): (FetchOptions, Reply<Fetched>),
+        meta: &Meta,
+        now: Timestamp,
+    ) {
+        let refused = match self.touch(id, now) {
+            Err(error) => error,
+            Ok(session) => match &mut session.reader {
+                Reader::Stream(_) => conflict(id),
+                Reader::Fetches(waiting) if waiting.len() >= FETCHES => CallError::Unavailable {
+                    why: format!("{FETCHES} fetches of session {id:?} wait for each other"),
+                },
+                Reader::Fetches(waiting) => {
+                    return waiting.push_back(Fetch::new(options, reply, meta, now));
+                }
+            },
+        };
+        answer(reply, Err(refused));
+    }
+
+    /// Makes a session a stream.
+    pub(super) fn open_stream(
+        &mut self,
+        id: &SessionId,
+        (credit, frames): (Credit, mpsc::Sender<ConsumeFrame>),
+        now: Timestamp,
+    ) -> Result<u64, CallError> {
+        self.next_stream += 1;
+        let number = self.next_stream;
+        let session = self.touch(id, now)?;
+        match &session.reader {
+            Reader::Fetches(waiting) if waiting.is_empty() => {}
+            Reader::Fetches(_) | Reader::Stream(_) => return Err(conflict(id)),
+        }
+        session.reader = Reader::Stream(Stream {
+            number,
+            credit,
+            frames,
+            waiting: VecDeque::new(),
+        });
+        Ok(number)
+    }
+
+    pub(super) fn stream_mut(&mut self, number: u64) -> Option<&mut Stream> {
+        self.streams().find(|stream| stream.number == number)
+    }
+
+    pub(super) fn streams(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.all
+            .values_mut()
+            .filter_map(|session| match &mut session.reader {
+                Reader::Stream(stream) => Some(stream),
+                Reader::Fetches(_) => None,
+            })
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&SessionId, &mut Session)> {
+        self.all.iter_mut()
+    }
+
+    /// Ends a session; whoever waits in it is told.
+    pub(super) fn close(&mut self, id: &SessionId) {
+        let Some(session) = self.all.remove(id) else {
+            return;
+        };
+        if let Reader::Fetches(waiting) = session.reader {
+            for fetch in waiting {
+                answer(fetch.reply, Ok(fetch.got));
+            }
+        }
+    }
+
+    /// Sessions that have ended without a word: no request for too long, or a stream whose reader
+    /// has gone or stopped reading.
+    pub(super) fn lost(&self, now: Timestamp) -> Vec<SessionId> {
+        self.all
+            .iter()
+            .filter(|(_, session)| session.is_lost(now))
+            .map(|(id, _)| id.clone())
+            .collect()
+    }
+
+    /// When to look again.
+    pub(super) fn deadline(&self) -> Option<Timestamp> {
+        self.all.values().filter_map(Session::deadline).min()
+    }
+}
+
+// === impl Session ===
+
+impl Session {
+    fn is_lost(&self, now: Timestamp) -> bool {
+        match &self.reader {
+            Reader::Stream(stream) => {
+                stream.frames.is_closed() || stream.waiting.len() > WAITING_FRAMES
+            }
+            Reader::Fetches(waiting) => {
+                !self.kept && waiting.is_empty() && now.since(self.last_request) >= EXPIRY
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Timestamp> {
+        match &self.reader {
+            Reader::Stream(_) => None,
+            Reader::Fetches(waiting) => match waiting.front() {
+                Some(fetch) => Some(fetch.until),
+                None => (!self.kept).then(|| self.last_request.after(EXPIRY)),
+            },
+        }
+    }
+
+    /// Answers the fetch that has had its turn.
+    pub(super) fn answer_front(&mut self, now: Timestamp, result: Result<(), CallError>) {
+        self.last_request = now;
+        if let Reader::Fetches(waiting) = &mut self.reader
+            && let Some(fetch) = waiting.pop_front()
+        {
+            answer(fetch.reply, result.map(|()| fetch.got));
+        }
+    }
+}
+
+// === impl Fetch ===
+
+impl Fetch {
+    fn new(options: FetchOptions, reply: Reply<Fetched>, meta: &Meta, now: Timestamp) -> Self {
+        let delivery = &meta.delivery;
+        let messages = options
+            .max_messages
+            .unwrap_or(delivery.batch)
+            .clamp(1, MOST_MESSAGES);
+        let bytes = options.max_bytes.unwrap_or(MOST_BYTES).min(MOST_BYTES);
+        Self {
+            budget: Budget::new(messages.into(), bytes),
+            got: Fetched::default(),
+            batch_wait: options.batch_wait.unwrap_or(delivery.batch_wait),
+            until: now.after(options.max_wait.unwrap_or(delivery.fetch_wait)),
+            options,
+            reply,
+        }
+    }
+
+    /// It has got something: from the first message on it waits for more only so long.
+    pub(super) fn has_begun(&mut self, now: Timestamp) {
+        self.until = self.until.min(now.after(self.batch_wait));
+    }
+
+    /// Whether this partition is asked for.
+    pub(super) fn wants(&self, partition: Partition) -> bool {
+        self.options
+            .partitions
+            .as_ref()
+            .is_none_or(|wanted| wanted.contains(&partition))
+    }
+}
+
+// === impl Stream ===
+
+impl Stream {
+    /// Sends a frame, or keeps it until there is room.
+    pub(super) fn tell(&mut self, frame: ConsumeFrame) {
+        self.waiting.push_back(frame);
+        self.flush();
+    }
+
+    /// Sends what waited; whether nothing waits any more.
+    pub(super) fn flush(&mut self) -> bool {
+        while let Some(frame) = self.waiting.pop_front() {
+            match self.frames.try_send(frame) {
+                Ok(()) => {}
+                Err(mpsc::error::TrySendError::Full(frame)) => {
+                    self.waiting.push_front(frame);
+                    return false;
+                }
+                Err(mpsc::error::TrySendError::Closed(_)) => return false,
+            }
+        }
+        true
+    }
+
+    /// Whether messages may be pushed now.
+    pub(super) fn is_ready(&mut self) -> bool {
+        self.credit.messages > 0
+            && self.credit.bytes > 0
+            && self.flush()
+            && self.frames.capacity() > 0
+    }
+
+    /// Pushes messages and takes their credit.
+    pub(super) fn push(&mut self, batch: Vec<Delivered>) {
+        let bytes: u64 = batch.iter().map(Delivered::size).sum();
+        self.credit.messages = self.credit.messages.saturating_sub(batch.len() as u64);
+        self.credit.bytes = self.credit.bytes.saturating_sub(bytes);
+        self.tell(ConsumeFrame::Batch(batch));
+    }
+}
+
+/// Answers a caller, who may have gone.
+pub(super) fn answer<T>(reply: Reply<T>, result: Result<T, CallError>) {
+    if reply.send(result).is_err() {
+        tracing::debug!("a caller went away before its answer");
+    }
+}
+
+fn conflict(id: &SessionId) -> CallError {
+    CallError::SessionConflict {
+        session: id.to_string(),
+    }
+}
