@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::group::{Epoch, Partition, Sequence, ServerTime};
+use crate::group::{Epoch, Partition, Sequence, ServerTime, Source, partitioning};
+use crate::nats::Subject;
 
 /// A message in the application's hands. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -19,9 +20,9 @@ pub struct Delivered {
     /// The stream.
     pub stream: Arc<str>,
     /// The subject under which it is stored.
-    pub subject: Arc<str>,
-    /// Where in `subject` the key begins.
-    pub key_from: usize,
+    pub subject: Subject,
+    /// How the group's messages are laid out: by it the key is known.
+    pub source: Arc<Source>,
     /// Its content.
     pub payload: Bytes,
     /// Its headers.
@@ -43,9 +44,9 @@ pub struct Headers(Option<Arc<[(String, Vec<String>)]>>);
 // === impl Delivered ===
 
 impl Delivered {
-    /// The key: what follows the partition in the subject.
-    pub fn key(&self) -> &str {
-        self.subject.get(self.key_from..).unwrap_or("")
+    /// The key: what of the subject the publisher chose.
+    pub fn key(&self) -> String {
+        partitioning::key_of_stored(&self.source, self.partition, &self.subject)
     }
 
     /// Its size as credit counts it: payload and subject.

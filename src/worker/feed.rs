@@ -179,19 +179,14 @@ impl Round<'_> {
     ) {
         let before = self.member.buffered((partition, epoch));
         let (presenter, now, wall) = (self.presenter, self.now, self.wall);
-        self.member.hand_over(
-            id,
-            (partition, ask),
-            budget,
-            now,
-            |epoch, message, how| {
+        self.member
+            .hand_over(id, (partition, ask), budget, now, |epoch, message, how| {
                 given.again += u32::from(how.again);
                 let position = (partition, epoch);
                 given
                     .messages
                     .push(presenter.present(position, message, how, (now, wall)));
-            },
-        );
+            });
         let after = self.member.buffered((partition, epoch));
         if let (Some((messages, bytes)), Some((left, left_bytes))) = (before, after)
             && messages > left

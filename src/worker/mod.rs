@@ -4,16 +4,31 @@
 
 mod command;
 mod delivered;
+mod engine;
 mod events;
+mod feed;
 mod handle;
+mod inbox;
+mod log;
+mod publishing;
+mod pump;
+mod readers;
+mod records;
+mod serve;
+mod sessions;
+mod settings;
 pub mod socket;
 mod status;
+mod waiters;
+mod watcher;
 
 pub use delivered::{Delivered, Headers};
+pub use engine::Engine;
 pub use events::{EventStream, MemberEvent, Missed};
 pub use handle::{
     AckMode, AckResult, AckStatus, AckWait, CallError, ConsumeFrame, Consuming, Credit, Drained,
     FetchOptions, Fetched, Health, MemberHandle, Position, Publish, PublishTo, Published,
     SessionId,
 };
+pub use settings::{Resolver, WorkerSettings};
 pub use status::{AppStatus, NatsStatus, PartitionState, PartitionStatus, Status, WorkerState};

@@ -67,8 +67,8 @@ fn by_key(
         })?;
         return Ok((Some(partition), subject));
     }
-    let address = partitioning::address(&meta.source, &parsed)
-        .map_err(|error| wrong(format!("{error}")))?;
+    let address =
+        partitioning::address(&meta.source, &parsed).map_err(|error| wrong(format!("{error}")))?;
     Ok((Some(address.partition), address.subject))
 }
 
@@ -76,9 +76,7 @@ fn by_key(
 /// take the key.
 fn subject_in(source: &Source, partition: Partition, key: &Key) -> Option<String> {
     let pattern = match source {
-        Source::Streams { subjects, .. } => {
-            subjects.replace("{partition}", &partition.to_string())
-        }
+        Source::Streams { subjects, .. } => subjects.replace("{partition}", &partition.to_string()),
         Source::Stream { .. } | Source::List(_) => source.of(partition)?.filter?,
     };
     let (fixed, _) = pattern.split_once(['*', '>'])?;

@@ -82,7 +82,10 @@ impl Pump {
             tasks.clone(),
             inbox.clone(),
             lease.clone(),
-            settings.group.clone(),
+            (
+                settings.group.clone(),
+                settings.group.bucket_name(&settings.bucket_prefix),
+            ),
         );
         let identity = settings.identity(chance::incarnation());
         Self {
@@ -188,7 +191,10 @@ impl Pump {
         self.watching.cancel();
         self.watching = self.tasks.stopping().child_token();
         let watching = self.watching.clone();
-        let bucket = self.settings.group.bucket_name(&self.settings.bucket_prefix);
+        let bucket = self
+            .settings
+            .group
+            .bucket_name(&self.settings.bucket_prefix);
         let me = self.member.identity().incarnation.clone();
         let (control, inbox) = (self.control.clone(), self.inbox.clone());
         self.tasks.spawn("watch", |_| {
@@ -203,10 +209,14 @@ impl Pump {
             Incoming::Put(..) => self.beats = self.beats.saturating_sub(1),
             Incoming::Meta(_, meta) => self.present_by(&meta.source),
             Incoming::Written(_, _, _, took) => {
-                self.settings.metrics.commit_seconds.observe(took.as_secs_f64());
+                self.settings
+                    .metrics
+                    .commit_seconds
+                    .observe(took.as_secs_f64());
             }
-            Incoming::ReaderEnded(partition, epoch, _)
-            | Incoming::Invalid(partition, epoch, _) => self.readers.ended(*partition, *epoch),
+            Incoming::ReaderEnded(partition, epoch, _) | Incoming::Invalid(partition, epoch, _) => {
+                self.readers.ended(*partition, *epoch)
+            }
             Incoming::Group(..)
             | Incoming::Damaged(..)
             | Incoming::Echo(..)
@@ -227,10 +237,7 @@ impl Pump {
         }
     }
 
-    fn hear_of_connection(
-        &mut self,
-        event: &Result<ConnectionEvent, broadcast::error::RecvError>,
-    ) {
+    fn hear_of_connection(&mut self, event: &Result<ConnectionEvent, broadcast::error::RecvError>) {
         match event {
             Ok(ConnectionEvent::Connected) => self.step(Event::Connected, clock::now()),
             Ok(ConnectionEvent::Disconnected) => tracing::warn!("the connection to NATS is lost"),
@@ -254,14 +261,31 @@ impl Pump {
                 };
                 self.step(event, now);
                 if let Some(pending) = pending {
-                    self.step(Event::Pending { partition, epoch, pending }, now);
+                    self.step(
+                        Event::Pending {
+                            partition,
+                            epoch,
+                            pending,
+                        },
+                        now,
+                    );
                 }
             }
             FromReader::Pending(partition, epoch, pending) => {
-                self.step(Event::Pending { partition, epoch, pending }, now);
+                self.step(
+                    Event::Pending {
+                        partition,
+                        epoch,
+                        pending,
+                    },
+                    now,
+                );
             }
             FromReader::Idle(partition, epoch, scanned_to) => {
-                if self.member.wants_to_move((partition, epoch), scanned_to.next(), now) {
+                if self
+                    .member
+                    .wants_to_move((partition, epoch), scanned_to.next(), now)
+                {
                     self.look_at_idle((partition, epoch), scanned_to);
                 }
             }
@@ -437,9 +461,10 @@ impl Pump {
             *before = health;
             changed
         });
-        let lease = self.member.lease_until().map_or(0.0, |until| {
-            until.remaining(now).as_secs_f64()
-        });
+        let lease = self
+            .member
+            .lease_until()
+            .map_or(0.0, |until| until.remaining(now).as_secs_f64());
         metrics.lease_remaining_seconds.set(lease);
         metrics.nats_connected.set(i64::from(self.control.is_up()));
         metrics

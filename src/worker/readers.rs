@@ -17,7 +17,7 @@ use crate::group::{
 };
 use crate::nats::{
     Connection, ConsumerName, Credit, GateClosed, PartitionReader, ReadEvent, ReadPlan,
-    ReaderStopped, StreamError, StreamFacts, streams, validity,
+    Stopped as ReaderStopped, StreamError, StreamFacts, streams, validity,
 };
 use crate::tasks::Tasks;
 
@@ -38,6 +38,7 @@ pub(super) struct Readers {
     inbox: Inbox,
     lease: LeaseGauge,
     group: GroupRef,
+    bucket: String,
     open: BTreeMap<Partition, Open>,
 }
 
@@ -103,9 +104,10 @@ impl Readers {
         tasks: Tasks,
         inbox: Inbox,
         lease: LeaseGauge,
-        group: GroupRef,
+        (group, bucket): (GroupRef, String),
     ) -> Self {
         Self {
+            bucket,
             connection,
             tasks,
             inbox,
@@ -195,7 +197,7 @@ impl Readers {
 
     fn name(&self, order: &Order, me: &Incarnation, bucket: &BucketId) -> ConsumerName {
         ConsumerName {
-            bucket: self.group.to_string(),
+            bucket: self.bucket.clone(),
             bucket_id: bucket.clone(),
             partition: order.partition,
             epoch: order.epoch,
@@ -231,7 +233,11 @@ impl Readers {
         };
         let target = share;
         // What is above a share that has become smaller is not given back; a larger one is filled.
-        let excess = open.window.messages.saturating_sub(target.messages).min(messages);
+        let excess = open
+            .window
+            .messages
+            .saturating_sub(target.messages)
+            .min(messages);
         let excess_bytes = open.window.bytes.saturating_sub(target.bytes).min(bytes);
         let growth = target.messages.saturating_sub(open.window.messages);
         let growth_bytes = target.bytes.saturating_sub(open.window.bytes);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::group::member::HoldView;
 use crate::group::{
-    Epoch, GroupEpoch, GroupRef, HoldState, Incarnation, MemberId, Partition, Sequence, Standing,
-    StandbyReason, Stopped, Timestamp,
+    Epoch, GroupEpoch, GroupRef, HoldState, Incarnation, MemberId, Partition, Sequence,
+    StandbyReason, Standing, Stopped, Timestamp,
 };
 
 use super::pump::Pump;

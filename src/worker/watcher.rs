@@ -7,9 +7,7 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::Backoff;
 use crate::chance;
 use crate::group::Incarnation;
-use crate::nats::{
-    Bucket, BucketError, Connection, Entry, EntryValue, KeyFilter, WatchEvent,
-};
+use crate::nats::{Bucket, BucketError, Connection, Entry, EntryValue, KeyFilter, WatchEvent};
 use crate::wire;
 use crate::wire::keys::Key;
 

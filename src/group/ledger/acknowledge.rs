@@ -1,5 +1,7 @@
 //! What the application says of messages that it is done with.
 
+use std::time::Duration;
+
 use super::super::{Sequence, SessionId, Timestamp};
 use super::window::{Return, State};
 use super::{Ledger, Message};
@@ -8,7 +10,13 @@ use super::{Ledger, Message};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledged {
     /// It counts, or had been counted already.
-    Accepted,
+    Accepted {
+        /// The position that has to be committed for it to be on record.
+        until: Sequence,
+        /// How long the application had the newest message that it covers; none if it had been
+        /// counted already.
+        took: Option<Duration>,
+    },
     /// The message is not this session's.
     NotTheirs,
 }
@@ -24,18 +32,18 @@ impl<M: Message> Ledger<M> {
         sequence: Sequence,
         now: Timestamp,
     ) -> Acknowledged {
-        let mut covered = sequence < self.done;
+        let mut covered = (sequence < self.done).then_some(None);
         if self.may_ack(session) {
             for index in 0..self.window.len() {
                 match self.window.get(index) {
                     Some(slot) if slot.message.sequence() <= sequence => {
-                        covered |= self.finish(index, session);
+                        covered = self.finish(index, session).or(covered);
                     }
                     Some(_) | None => break,
                 }
             }
         }
-        self.after_ack(covered, now)
+        self.after_ack(covered, sequence, now)
     }
 
     /// This message is done. P117
@@ -46,43 +54,48 @@ impl<M: Message> Ledger<M> {
         now: Timestamp,
     ) -> Acknowledged {
         let covered = match self.find(sequence) {
-            Some(index) => self.may_ack(session) && self.finish(index, session),
-            None => sequence < self.done,
+            Some(index) if self.may_ack(session) => self.finish(index, session),
+            Some(_) => None,
+            None => (sequence < self.done).then_some(None),
         };
-        self.after_ack(covered, now)
+        self.after_ack(covered, sequence, now)
     }
 
     fn may_ack(&self, session: &SessionId) -> bool {
         self.holder.as_ref().is_none_or(|holder| holder == session)
     }
 
-    /// Marks a slot as done if it is this session's; answers whether it is done now.
-    fn finish(&mut self, index: usize, session: &SessionId) -> bool {
-        let Some(slot) = self.window.get(index) else {
-            return false;
-        };
+    /// Marks a slot as done if it is this session's. If it is done now: when it was handed over, if
+    /// it was not done before.
+    fn finish(&mut self, index: usize, session: &SessionId) -> Option<Option<Timestamp>> {
+        let slot = self.window.get(index)?;
+        let handed_at = slot.handed_at;
         match slot.state {
-            State::Done => true,
-            State::InHand => {
-                self.set(index, State::Done);
-                true
-            }
+            State::Done => return Some(None),
+            State::InHand => {}
             State::Waiting(_, Return::SessionEnded)
-                if self.former_holder.as_ref() == Some(session) =>
-            {
-                self.set(index, State::Done);
-                true
-            }
-            State::Waiting(..) | State::Spent => false,
+                if self.former_holder.as_ref() == Some(session) => {}
+            State::Waiting(..) | State::Spent => return None,
         }
+        self.set(index, State::Done);
+        Some(Some(handed_at))
     }
 
-    fn after_ack(&mut self, covered: bool, now: Timestamp) -> Acknowledged {
-        if !covered {
+    fn after_ack(
+        &mut self,
+        covered: Option<Option<Timestamp>>,
+        sequence: Sequence,
+        now: Timestamp,
+    ) -> Acknowledged {
+        let Some(handed_at) = covered else {
             return Acknowledged::NotTheirs;
-        }
+        };
+        let took = handed_at.map(|at| self.stamp(now).since(at));
         self.last_ack = Some(now);
         self.advance();
-        Acknowledged::Accepted
+        Acknowledged::Accepted {
+            until: sequence.min(self.last_handed).next(),
+            took,
+        }
     }
 }

@@ -56,7 +56,10 @@ impl<M: Message> Ledger<M> {
             Some(index) if theirs && self.window[index].is_in_hand() => {
                 self.window[index].mute = false;
                 self.fail(index, error, delay, now);
-                Acknowledged::Accepted
+                Acknowledged::Accepted {
+                    until: sequence.next(),
+                    took: None,
+                }
             }
             Some(_) | None => Acknowledged::NotTheirs,
         }

@@ -23,8 +23,15 @@ pub enum AckKind {
 /// What became of an acknowledgement or a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// It counts; this is the first sequence that is not committed.
-    Yes(Sequence),
+    /// It counts.
+    Yes {
+        /// The first sequence that is not committed.
+        committed: Sequence,
+        /// The position that has to be committed for it to be on record.
+        until: Sequence,
+        /// How long the application had the message.
+        took: Option<Duration>,
+    },
     /// The partition is not held at that epoch, or the message is not this session's. P116
     NotOwned,
 }
@@ -57,8 +64,7 @@ impl<M: Message> Member<M> {
     /// Whether this session would be given a new message of the partition if there were one.
     pub fn could_take(&self, session: &SessionId, partition: Partition) -> bool {
         self.holds.get(&partition).is_some_and(|hold| {
-            hold.feed() == Some(Feed::Open)
-                && hold.ledger().is_some_and(|l| l.could_take(session))
+            hold.feed() == Some(Feed::Open) && hold.ledger().is_some_and(|l| l.could_take(session))
         })
     }
 
@@ -136,9 +142,13 @@ impl<M: Message> Member<M> {
         now: Timestamp,
     ) -> Accepted {
         match outcome {
-            Acknowledged::Accepted => {
+            Acknowledged::Accepted { until, took } => {
                 self.wake_at(partition, Some(now));
-                Accepted::Yes(committed)
+                Accepted::Yes {
+                    committed,
+                    until,
+                    took,
+                }
             }
             Acknowledged::NotTheirs => Accepted::NotOwned,
         }

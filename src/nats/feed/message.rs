@@ -67,6 +67,12 @@ impl Deref for Subject {
     }
 }
 
+impl From<&str> for Subject {
+    fn from(text: &str) -> Self {
+        Self(text.into())
+    }
+}
+
 impl fmt::Display for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -1,10 +1,6 @@
 //! In flight, acknowledgement, retry: sentences P106 and P114 to P121.
 
-use std::time::Duration;
-
 use super::scene::*;
-use crate::group::member::{Accepted, MemberEvent};
-use crate::group::*;
 
 #[test]
 fn messages_are_handed_over_in_order_and_bounded_in_flight() {

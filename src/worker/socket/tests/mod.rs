@@ -17,7 +17,7 @@ use tower::service_fn;
 
 use super::client::{Answer, ask};
 use super::*;
-use crate::group::{Epoch, Partition, Sequence, ServerTime};
+use crate::group::{Epoch, Partition, Sequence, ServerTime, Source};
 use crate::tasks::Tasks;
 use crate::wire::proto::{self, consume_request as into, consume_response as out};
 use crate::worker::command::Command;
@@ -142,7 +142,12 @@ fn delivered(sequence: u64, payload: &'static [u8]) -> Delivered {
         sequence: Sequence(sequence),
         stream: "ORDERS".into(),
         subject: "orders.3.customer-42".into(),
-        key_from: 9,
+        source: std::sync::Arc::new(Source::Stream {
+            stream: "ORDERS".to_owned(),
+            partitions: 8,
+            filter: "orders.{partition}.*".to_owned(),
+            transform: None,
+        }),
         payload: payload.into(),
         headers: Headers::from(vec![("x".to_owned(), vec!["1".to_owned()])]),
         timestamp: ServerTime(5),
