@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use lockstep::crd::{ConditionType, Reason, read_groups};
 use lockstep::metrics::{
     CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, Metrics, PartitionState,
     PartitionsLabels, RebalanceLabels, RebalanceReason, WorkerMetrics,
@@ -167,6 +168,94 @@ fn every_label_of_a_metric_is_explained_to_operators() {
         missing.is_empty(),
         "docs/operations.md does not explain {missing:?}"
     );
+}
+
+#[test]
+fn every_state_and_reason_is_explained_to_operators() {
+    let words = [
+        ("src/group/describe/mod.rs", "GroupWord"),
+        ("src/group/decide/conditions.rs", "Aspect"),
+        ("src/group/decide/conditions.rs", "Trouble"),
+        ("src/group/offset_record.rs", "StopReason"),
+    ];
+    let mut words: Vec<String> = words
+        .iter()
+        .flat_map(|(file, name)| variants(file, name))
+        .collect();
+    let shown_small = ["PartitionWord", "MemberWord"];
+    let files = [
+        "src/group/describe/partition.rs",
+        "src/group/describe/member.rs",
+    ];
+    let small = files
+        .iter()
+        .zip(shown_small)
+        .flat_map(|(file, name)| variants(file, name));
+    words.extend(small.map(|word| spaced(&word)));
+    words.extend(ConditionType::ALL.iter().map(ToString::to_string));
+    words.extend(Reason::ALL.iter().map(ToString::to_string));
+    let text = read(&root().join("docs/operations.md"));
+    let missing: Vec<_> = words
+        .iter()
+        .filter(|w| !text.contains(&format!("`{w}`")))
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "docs/operations.md does not explain {missing:?}"
+    );
+}
+
+/// The variants of an enum without content, as the source has them.
+fn variants(file: &str, name: &str) -> Vec<String> {
+    let text = read(&root().join(file));
+    let (_, body) = text.split_once(&format!("pub enum {name} {{")).expect(name);
+    let (body, _) = body.split_once('}').expect("the enum's end");
+    let lines = body
+        .lines()
+        .filter_map(|line| line.trim().strip_suffix(','));
+    let variants: Vec<String> = lines
+        .filter(|l| !l.starts_with('/'))
+        .map(str::to_owned)
+        .collect();
+    assert!(variants.len() > 2, "{file}: {name} has {variants:?}");
+    variants
+}
+
+/// `OffsetLost` as a table shows it: `offset lost`.
+fn spaced(word: &str) -> String {
+    let mut spaced = String::new();
+    for c in word.chars() {
+        if c.is_uppercase() && !spaced.is_empty() {
+            spaced.push(' ');
+        }
+        spaced.extend(c.to_lowercase());
+    }
+    spaced
+}
+
+#[test]
+fn manifests_shown_in_documents_are_valid() {
+    let mut shown = Vec::new();
+    for document in documents() {
+        let text = read(&document);
+        let blocks = text
+            .split("```yaml\n")
+            .skip(1)
+            .filter_map(|b| b.split("```").next());
+        shown.extend(blocks.map(|block| (document.clone(), block.to_owned())));
+    }
+    let mut examples = Vec::new();
+    files_below(&root().join("examples"), "yaml", &mut examples);
+    shown.extend(examples.into_iter().map(|file| (file.clone(), read(&file))));
+    assert!(shown.len() > 3, "the manifests were not found");
+    for (file, manifest) in shown {
+        let groups = read_groups(&file.display().to_string(), &manifest);
+        assert!(
+            groups.is_ok_and(|g| g.len() == 1),
+            "{}:\n{manifest}",
+            file.display()
+        );
+    }
 }
 
 /// A family without members is not shown. Every field is named, so that a new one is not forgotten.
