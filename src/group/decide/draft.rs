@@ -1,5 +1,7 @@
 //! The next document in the making: a scratch copy, so that later steps see what earlier ones did.
 
+use std::collections::BTreeMap;
+
 use super::reason::{Reason, summary};
 use crate::group::{
     Assignment, Epoch, GroupDocument, GroupEpoch, Incarnation, MemberEntry, Partition, Standing,
@@ -13,6 +15,8 @@ pub(super) struct Draft {
     /// No edition may be at or below this one.
     pub(super) above: GroupEpoch,
     pub(super) reasons: Vec<Reason>,
+    /// What owners gave back although it was meant for them: granted again later, to another.
+    pub(super) refused: BTreeMap<Partition, Incarnation>,
 }
 
 // === impl Draft ===
@@ -24,6 +28,7 @@ impl Draft {
             now: document.clone(),
             above: document.epoch,
             reasons: Vec::new(),
+            refused: BTreeMap::new(),
         }
     }
 

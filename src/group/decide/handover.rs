@@ -1,6 +1,7 @@
 //! Revoke, release, grant: how a partition changes hands.
 
 use super::draft::Draft;
+use super::members::takes_part;
 use super::observed::Observed;
 use super::reason::Reason;
 use crate::group::{Incarnation, Released, Timestamp};
@@ -14,7 +15,12 @@ impl Observed {
                 continue;
             };
             for release in &sight.says.released {
-                take_back_one(draft, &member, release);
+                let ends = if takes_part(&sight.says) {
+                    Ends::Refused
+                } else {
+                    Ends::Leaving
+                };
+                take_back_one(draft, &member, release, ends);
             }
         }
     }
@@ -51,7 +57,8 @@ impl Observed {
             };
             let target_can = entry.target.as_ref().is_some_and(|t| draft.is_active(t));
             let refusal = self.memory.refusal(partition, at);
-            let too_early = refusal.is_some_and(|r| at < r.over()); // P80
+            let too_early =
+                draft.refused.contains_key(&partition) || refusal.is_some_and(|r| at < r.over()); // P80
             if entry.owner.is_none()
                 && target_can
                 && !too_early
@@ -83,7 +90,16 @@ impl Observed {
     }
 }
 
-fn take_back_one(draft: &mut Draft, member: &Incarnation, release: &Released) {
+/// What it means when an owner gives back what is meant for it.
+#[derive(Clone, Copy)]
+enum Ends {
+    /// It goes.
+    Leaving,
+    /// It stays, and cannot or may not hold this partition. // P80
+    Refused,
+}
+
+fn take_back_one(draft: &mut Draft, member: &Incarnation, release: &Released, ends: Ends) {
     let partition = release.partition;
     let Some(entry) = draft.now.assignment(partition) else {
         return;
@@ -94,7 +110,13 @@ fn take_back_one(draft: &mut Draft, member: &Incarnation, release: &Released) {
     let given_back = entry.target.as_ref() == Some(member);
     draft.because(Reason::Released(partition, release.epoch));
     draft.free(partition, !release.clean);
-    if given_back && let Some(entry) = draft.entry(partition) {
-        entry.target = None; // P80: preferably to another
+    match ends {
+        Ends::Refused if given_back => {
+            if let Some(entry) = draft.entry(partition) {
+                entry.target = None;
+            }
+            draft.refused.insert(partition, member.clone());
+        }
+        Ends::Refused | Ends::Leaving => {}
     }
 }

@@ -62,6 +62,11 @@ impl Refusal {
         let doubled = FIRST_BACKOFF.saturating_mul(1 << self.times.saturating_sub(1).min(5));
         self.at.after(doubled.min(LONGEST_BACKOFF))
     }
+
+    /// When it does not matter any more.
+    fn forgotten(&self) -> Healthy {
+        self.over().after(LONGEST_BACKOFF)
+    }
 }
 
 // === impl Memory ===
@@ -183,7 +188,7 @@ impl Memory {
 
     fn refused(&mut self, partition: Partition, by: Incarnation, at: Healthy) {
         let before = self.refusals.get(&partition);
-        let lately = before.filter(|r| at.since(r.over()) <= LONGEST_BACKOFF);
+        let lately = before.filter(|r| at < r.forgotten());
         let times = lately.map_or(1, |r| r.times.saturating_add(1));
         self.refusals.insert(partition, Refusal { by, at, times });
     }
@@ -207,7 +212,20 @@ impl Memory {
     /// Who gave this partition back, as long as it matters.
     pub(super) fn refusal(&self, partition: Partition, at: Healthy) -> Option<&Refusal> {
         let refusal = self.refusals.get(&partition)?;
-        (at.since(refusal.over()) <= LONGEST_BACKOFF).then_some(refusal)
+        (at < refusal.forgotten()).then_some(refusal)
+    }
+
+    /// What was given back not long ago, and by whom.
+    pub(super) fn refusals(&self, at: Healthy) -> impl Iterator<Item = (Partition, &Incarnation)> {
+        let all = self.refusals.iter();
+        let matter = all.filter(move |(_, r)| at < r.forgotten());
+        matter.map(|(partition, r)| (*partition, &r.by))
+    }
+
+    /// When the next of them is forgotten.
+    pub(super) fn next_forgotten(&self, at: Healthy) -> Option<Healthy> {
+        let ends = self.refusals.values().map(Refusal::forgotten);
+        ends.filter(|end| *end > at).min()
     }
 
     pub(super) fn last_ids(&self) -> &BTreeMap<Partition, MemberId> {

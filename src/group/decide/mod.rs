@@ -37,7 +37,7 @@ pub use conditions::{Aspect, Condition, Trouble};
 pub use observed::{Identity, Observed, Slot};
 pub use offsets::{OffsetFact, Offsets};
 pub use reason::Reason;
-pub use seeding::{StreamStart, seed};
+pub use seeding::seed;
 
 use draft::Draft;
 use election::Duty;
@@ -95,8 +95,9 @@ fn plan(seen: &Observed, meta: &Meta, document: &GroupDocument, now: Timestamp) 
     let conditions = seen.conditions(Some(&draft));
     let waiting = [
         joins_due,
-        seen.next_balance(meta, &draft),
+        seen.next_balance(meta, &draft, now),
         seen.next_calm(&draft),
+        seen.memory.next_forgotten(seen.healthy.at(now)),
     ];
     let next_deadline = seen.next_deadline(&waiting, &draft, now);
     let (document, reasons) = match draft.finish() {

@@ -1,38 +1,26 @@
 //! Where a group begins: commit records written once, before anything is granted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::draft::Draft;
 use super::observed::Observed;
 use super::reason::Reason;
-use crate::group::{Epoch, Mark, Meta, OffsetRecord, Partition, Sequence, ServerTime, Unknown};
+use crate::group::{Epoch, Meta, OffsetRecord, Partition, Sequence, ServerTime, Unknown};
 
-/// Where one stream's partitions begin, as its server answered when the group was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamStart {
-    /// The first sequence to read.
-    pub next: Sequence,
-    /// The message before it, if there is one to recognise the stream by.
-    pub mark: Option<Mark>,
-    /// When the stream was created.
-    pub created: ServerTime,
-}
-
-/// The commit record that says where this partition begins; none if its stream's start is not known.
+/// The commit record that says where this partition begins; none if there is no such partition.
 pub fn seed(
     meta: &Meta,
-    starts: &BTreeMap<String, StreamStart>,
     partition: Partition,
+    next_seq: Sequence,
+    stream_created: ServerTime,
 ) -> Option<OffsetRecord> {
-    let stream = meta.source.of(partition)?.stream;
-    let start = starts.get(&stream)?;
     Some(OffsetRecord {
         epoch: Epoch(0),
         owner: None,
-        next_seq: start.next,
-        mark: start.mark,
-        stream,
-        stream_created: start.created,
+        next_seq,
+        mark: None,
+        stream: meta.source.of(partition)?.stream,
+        stream_created,
         head: None,
         stopped: None,
         unknown: Unknown::default(),

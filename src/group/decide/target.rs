@@ -19,6 +19,8 @@ struct Inputs {
     members: Vec<Candidate>,
     partitions: Vec<PartitionInput>,
     assignor: Arc<dyn Assignor>,
+    /// Who gave back what, not long ago.
+    refused: BTreeMap<Partition, Incarnation>,
 }
 
 impl Observed {
@@ -28,7 +30,8 @@ impl Observed {
             target_nobody(draft);
             return;
         }
-        let inputs = self.inputs(meta, draft);
+        let at = self.healthy.at(now);
+        let inputs = self.inputs(meta, draft, at);
         if inputs.members.is_empty() {
             return; // P58
         }
@@ -38,8 +41,7 @@ impl Observed {
         if settled && needy.is_empty() {
             return;
         }
-        let at = self.healthy.at(now);
-        let ideal = self.ideal(&inputs, draft, at);
+        let ideal = self.ideal(&inputs, draft);
         let balance = moves_for_balance(draft, &ideal);
         if !settled && (balance.is_empty() || self.balance_due(meta).is_none_or(|due| at >= due)) {
             apply(draft, &ideal, |_| true);
@@ -53,8 +55,13 @@ impl Observed {
     }
 
     /// When a move for balance alone may be made, if one is waiting. // P62
-    pub(super) fn next_balance(&self, meta: &Meta, draft: &Draft) -> Option<Healthy> {
-        let inputs = self.inputs(meta, draft);
+    pub(super) fn next_balance(
+        &self,
+        meta: &Meta,
+        draft: &Draft,
+        now: Timestamp,
+    ) -> Option<Healthy> {
+        let inputs = self.inputs(meta, draft, self.healthy.at(now));
         let waiting = draft.now.input_hash == fingerprint(&inputs, Extent::OnlyNeed);
         self.balance_due(meta).filter(|_| waiting)
     }
@@ -64,7 +71,7 @@ impl Observed {
         last.map(|last| last.after(meta.membership.balance_interval))
     }
 
-    fn inputs(&self, meta: &Meta, draft: &Draft) -> Inputs {
+    fn inputs(&self, meta: &Meta, draft: &Draft, at: Healthy) -> Inputs {
         let confirmed = self.healthy.confirmed();
         let candidate = |(member, entry): (&Incarnation, &crate::group::MemberEntry)| Candidate {
             incarnation: member.clone(),
@@ -81,8 +88,12 @@ impl Observed {
             partition,
             zone: self.zones.get(&partition).cloned(),
         };
+        let before = self.memory.refusals(at).map(|(p, by)| (p, by.clone()));
+        let mut refused: BTreeMap<_, _> = before.chain(draft.refused.clone()).collect();
+        refused.retain(|_, by| draft.is_active(by));
         Inputs {
             members,
+            refused,
             partitions: draft.numbers().into_iter().map(partition).collect(),
             assignor: self
                 .assignor
@@ -92,7 +103,7 @@ impl Observed {
     }
 
     /// The target as the assignor wants it, but for partitions that were just given back.
-    fn ideal(&self, inputs: &Inputs, draft: &Draft, at: Healthy) -> Target {
+    fn ideal(&self, inputs: &Inputs, draft: &Draft) -> Target {
         let has = |(partition, a): (Partition, &crate::group::Assignment)| {
             let has = a.target.clone().or_else(|| a.owner.clone())?;
             Some((partition, has))
@@ -103,38 +114,28 @@ impl Observed {
         };
         let assignor = &*inputs.assignor;
         let mut ideal = assignor::target(assignor, &inputs.members, &inputs.partitions, &previous);
-        self.avoid_refusals(&inputs.members, &mut ideal, at);
+        avoid_refusals(inputs, &mut ideal);
         ideal
     }
+}
 
-    /// What a member gave back goes to another one, if there is one. // P80
-    fn avoid_refusals(&self, members: &[Candidate], ideal: &mut Target, at: Healthy) {
-        let partitions: Vec<Partition> = ideal.keys().copied().collect();
-        for partition in partitions {
-            let Some(refusal) = self.memory.refusal(partition, at) else {
-                continue;
-            };
-            if ideal.get(&partition) != Some(&refusal.by) {
-                continue;
-            }
-            let mut load: BTreeMap<&Incarnation, usize> = BTreeMap::new();
-            for member in ideal.values() {
-                *load.entry(member).or_default() += 1;
-            }
-            let others = members
-                .iter()
-                .filter(|m| m.incarnation != refusal.by && !m.by_need)
-                .map(|m| {
-                    (
-                        load.get(&m.incarnation).copied().unwrap_or(0),
-                        &m.id,
-                        &m.incarnation,
-                    )
-                });
-            if let Some((_, _, other)) = others.min() {
-                let other = other.clone();
-                ideal.insert(partition, other);
-            }
+/// What a member gave back goes to another one, if there is one. // P80
+fn avoid_refusals(inputs: &Inputs, ideal: &mut Target) {
+    for (partition, by) in &inputs.refused {
+        if ideal.get(partition) != Some(by) {
+            continue;
+        }
+        let mut load: BTreeMap<&Incarnation, usize> = BTreeMap::new();
+        for member in ideal.values() {
+            *load.entry(member).or_default() += 1;
+        }
+        let others = inputs
+            .members
+            .iter()
+            .filter(|m| m.incarnation != *by && !m.by_need);
+        let least = others.min_by_key(|m| (load.get(&m.incarnation).copied().unwrap_or(0), &m.id));
+        if let Some(other) = least {
+            ideal.insert(*partition, other.incarnation.clone());
         }
     }
 }
@@ -206,6 +207,7 @@ fn fingerprint(inputs: &Inputs, extent: Extent) -> u64 {
         .into_iter()
         .chain(inputs.members.iter().map(member))
         .chain(inputs.partitions.iter().map(partition))
+        .chain(inputs.refused.iter().map(|(p, by)| format!("{p} not {by}")))
         .collect();
     let text = text.join("\n");
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {

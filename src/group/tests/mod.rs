@@ -2,5 +2,12 @@
 
 mod scene;
 
-mod grants;
+mod epochs;
+mod hand_over;
+mod joining;
 mod member;
+mod properties;
+mod same_id;
+mod seeding;
+mod who_coordinates;
+mod who_is_alive;

@@ -297,8 +297,20 @@ impl Scene {
         self.now.since(start)
     }
 
+    /// Time passes in steps of a second: as good, where nobody looks closely.
+    pub(super) fn passes_quickly(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        while self.now < end {
+            self.step_of(Duration::from_secs(1));
+        }
+    }
+
     pub(super) fn step(&mut self) {
-        self.now = self.now.after(STEP);
+        self.step_of(STEP);
+    }
+
+    fn step_of(&mut self, step: Duration) {
+        self.now = self.now.after(step);
         let beating: Vec<String> = self
             .members
             .iter()
@@ -406,12 +418,12 @@ impl Scene {
             return true; // it lost
         }
         self.reasons.extend(decision.reasons);
-        self.write(document, Some(name));
+        self.write(&document, Some(name));
         true
     }
 
     /// A document is stored, and everybody sees it.
-    pub(super) fn write(&mut self, document: GroupDocument, by: Option<&str>) {
+    pub(super) fn write(&mut self, document: &GroupDocument, by: Option<&str>) {
         self.revision += 1;
         self.group_revision = self.revision;
         self.group = Slot::Known(document.clone());
@@ -592,8 +604,8 @@ fn meta(partitions: u32) -> Meta {
             assignor: AssignorSetting::Sticky,
             heartbeat_interval: Duration::from_secs(3),
             session_timeout: Duration::from_secs(20),
-            rebalance_timeout: Duration::from_secs(60),
-            processing_timeout: Duration::from_secs(300),
+            rebalance_timeout: Duration::from_mins(1),
+            processing_timeout: Duration::from_mins(5),
             initial_rebalance_delay: Duration::from_secs(3),
             rebalance_delay: Duration::from_secs(1),
             balance_interval: Duration::from_secs(10),

@@ -1,0 +1,65 @@
+//! Where a group begins.
+
+use std::time::Duration;
+
+use super::scene::Scene;
+use crate::group::decide::{Aspect, OffsetFact, Trouble};
+use crate::group::{Epoch, Partition};
+
+fn claimed(epoch: u64) -> OffsetFact {
+    OffsetFact::Present {
+        epoch: Epoch(epoch),
+        stopped: None,
+    }
+}
+
+#[test]
+fn every_record_is_seeded_before_the_document_says_so() {
+    // P86
+    let mut t = Scene::empty(3);
+    t.coordinator("c1", 0);
+    t.passes(Duration::from_secs(1));
+    assert!(t.document().seeded);
+    assert!(t.offsets.values().all(|fact| *fact == claimed(0)));
+}
+
+#[test]
+fn nothing_is_granted_before_the_document_says_seeded() {
+    // P87
+    let mut t = Scene::empty(3);
+    t.starts("a");
+    t.offsets
+        .insert(Partition(1), OffsetFact::Damaged("not JSON".to_owned()));
+    t.coordinator("c1", 0);
+    t.passes(Duration::from_secs(20));
+    let first = t
+        .history
+        .iter()
+        .position(|d| d.seeded)
+        .expect("it is seeded");
+    let granted = t
+        .history
+        .iter()
+        .position(|d| d.has_owners())
+        .expect("it is granted");
+    assert!(first <= granted);
+    // P14: what is damaged is neither overwritten nor granted, and the others are.
+    assert_eq!(t.owned_by("a"), [0, 2]);
+    assert_eq!(
+        t.offsets[&Partition(1)],
+        OffsetFact::Damaged("not JSON".to_owned())
+    );
+    assert_eq!(t.trouble(Aspect::OffsetsValid), Some(Trouble::OffsetLost));
+}
+
+#[test]
+fn seeding_that_was_interrupted_is_finished_and_keeps_what_is_there() {
+    // P86 P89
+    let mut t = Scene::empty(3);
+    t.offsets.insert(Partition(2), claimed(7));
+    t.coordinator("c1", 0);
+    t.passes(Duration::from_secs(1));
+    assert_eq!(t.offsets[&Partition(2)], claimed(7));
+    assert_eq!(t.offsets[&Partition(0)], claimed(0));
+    assert!(t.document().seeded);
+}
