@@ -51,7 +51,7 @@ impl Observed {
             return true;
         };
         if *holder == self.me.incarnation {
-            return true; // it was this one's, and it stepped down
+            return true; // it was this one's, and it stepped down // P40
         }
         let sight = self.candidates.seen.get(holder);
         sight.is_some_and(|s| s.says.left) // P43
@@ -69,6 +69,11 @@ impl Observed {
 
     /// Whether this candidate is the one that tries. // P36
     pub(super) fn is_first_in_line(&self) -> bool {
+        // The others see the beats of who stepped down and is back: they wait for it.
+        let holder = self.group.known().and_then(|d| d.holder.as_ref());
+        if holder == Some(&self.me.incarnation) {
+            return true;
+        }
         let confirmed = self.healthy.confirmed();
         self.candidates.seen.iter().all(|(incarnation, sight)| {
             let rank = (sight.says.priority, sight.says.id.as_str(), incarnation);

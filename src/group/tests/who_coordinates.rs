@@ -197,6 +197,21 @@ fn who_was_cut_off_stops_and_takes_over_anew() {
 }
 
 #[test]
+fn who_is_back_takes_over_anew_although_others_wait_for_it() {
+    // P40: the others see its beats, and for them it is a live holder.
+    let mut t = Scene::with_partitions(3);
+    t.is_cut_off("c1");
+    t.passes(Duration::from_secs(20));
+    t.coordinator("c2", 9);
+    t.passes(Duration::from_secs(11));
+    t.coordinators.get_mut("c1").unwrap().seen.step_down();
+    t.is_back("c1");
+    t.passes(Duration::from_secs(20));
+    t.joins("a");
+    assert_eq!(t.owned_by("a"), [0, 1, 2]);
+}
+
+#[test]
 fn a_successor_gives_everybody_the_full_time() {
     // P41
     let mut t = Scene::with_partitions(4);
