@@ -98,6 +98,7 @@ mod tests {
         duration: Duration::from_secs(3600),
     };
 
+    // P88
     #[test]
     fn earliest_is_the_first_message_and_latest_the_end() {
         assert_eq!(position(&StartFrom::Earliest, ends(40, 100)), Sequence(40));
@@ -114,6 +115,7 @@ mod tests {
         }
     }
 
+    // P88
     #[test]
     fn a_sequence_outside_the_stream_is_moved_to_the_nearer_end() {
         let from = |sequence| StartFrom::Sequence {
@@ -135,6 +137,7 @@ mod tests {
         }
     }
 
+    // P88
     #[test]
     fn a_time_is_the_first_message_since_then_or_the_end() {
         let time = StartFrom::Time {
@@ -152,6 +155,7 @@ mod tests {
         assert_eq!(position(&time, ends(40, 100)), Sequence(100));
     }
 
+    // P88
     #[test]
     fn a_duration_counts_back_from_the_making_of_the_group() {
         let now = ServerTime(3_600_000_000_000 + 5);
@@ -165,6 +169,7 @@ mod tests {
         ));
     }
 
+    // P88
     #[test]
     fn each_partition_begins_where_its_own_stream_says() {
         let source = Source::Streams {

@@ -180,6 +180,7 @@ mod tests {
         assert_eq!(unread.check(&empty), Validity::Valid);
     }
 
+    // P109
     #[test]
     fn another_time_of_creation_is_another_stream() {
         let created = ServerTime(2_000);
@@ -194,6 +195,7 @@ mod tests {
         assert_eq!(believed().check(&found), Validity::Recreated);
     }
 
+    // P109
     #[test]
     fn an_end_below_the_position_is_a_truncation() {
         let found = Found {
@@ -204,6 +206,7 @@ mod tests {
         assert_eq!(believed().check(&found), Validity::Truncated);
     }
 
+    // P109
     #[test]
     fn an_end_below_what_was_delivered_is_a_truncation() {
         let short = Found {
@@ -229,6 +232,7 @@ mod tests {
         assert_eq!(believed.check(&found), Validity::Truncated);
     }
 
+    // P109
     #[test]
     fn another_message_at_the_mark_is_a_truncation() {
         let found = Found {
@@ -247,6 +251,7 @@ mod tests {
         assert_eq!(delivered(15).check(&found), Validity::Truncated);
     }
 
+    // P110
     #[test]
     fn messages_removed_before_they_were_read_are_counted() {
         let found = Found {
@@ -283,6 +288,7 @@ mod tests {
         assert_eq!(believed().check(&purged), Validity::Uncheckable);
     }
 
+    // P111
     #[test]
     fn a_mark_that_was_removed_cannot_be_checked() {
         let found = Found {

@@ -110,6 +110,7 @@ impl Role {
 mod tests {
     use super::*;
 
+    // P20b
     #[test]
     fn every_role_has_inboxes_of_its_own() {
         let member = Role::Member("shop/orders".parse().unwrap());

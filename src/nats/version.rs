@@ -61,6 +61,7 @@ mod tests {
         assert!(check("1.4.1", None).is_err());
     }
 
+    // P20a
     #[test]
     fn an_old_server_behind_a_new_one_is_refused_by_its_api_level() {
         assert!(check("2.15.3", Some(0)).is_err());

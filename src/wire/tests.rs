@@ -247,6 +247,7 @@ fn every_document_is_as_its_golden_file_says() {
     );
 }
 
+// P11
 #[test]
 fn fields_of_a_newer_version_survive_a_rewrite() {
     let edit = |bytes: Vec<u8>| {
@@ -269,6 +270,7 @@ fn fields_of_a_newer_version_survive_a_rewrite() {
     kept(meta::encode(&meta::decode(&bytes).unwrap()).unwrap());
 }
 
+// P11
 #[test]
 fn an_unknown_format_is_refused_by_name() {
     let mut value: serde_json::Value =
@@ -303,6 +305,7 @@ fn an_owner_outside_the_member_table_cannot_be_written_nor_read() {
     ));
 }
 
+// P16
 #[test]
 fn a_thousand_partitions_stay_under_fifty_kilobytes() {
     let members: BTreeMap<_, _> = (0..100)

@@ -19,6 +19,7 @@ fn member() -> Key {
     Key::Member("m1".parse::<Incarnation>().unwrap())
 }
 
+// P10
 #[tokio::test]
 async fn a_bucket_is_made_as_it_should_be_and_opened_again() {
     let server = NatsServer::start().await.unwrap();
@@ -49,6 +50,7 @@ async fn a_bucket_is_made_as_it_should_be_and_opened_again() {
     assert_eq!(names, [name]);
 }
 
+// P22, P23
 #[tokio::test]
 async fn a_write_is_stored_only_over_the_revision_that_it_names() {
     let server = NatsServer::start().await.unwrap();
@@ -68,6 +70,7 @@ async fn a_write_is_stored_only_over_the_revision_that_it_names() {
     assert_eq!(bucket.get(&offset(1)).await.unwrap(), None);
 }
 
+// P12
 #[tokio::test]
 async fn a_write_with_a_time_to_live_goes_and_one_without_stays() {
     let server = NatsServer::start().await.unwrap();

@@ -7,6 +7,7 @@ use super::setting::{
     SOON, connect, consumers, news, open, orders, plan, publish, read, sequences,
 };
 
+// P101, P102
 #[tokio::test]
 async fn a_partition_is_read_from_where_it_was_left_and_in_order() {
     let server = NatsServer::start().await.unwrap();
@@ -26,6 +27,7 @@ async fn a_partition_is_read_from_where_it_was_left_and_in_order() {
     );
 }
 
+// P105
 #[tokio::test]
 async fn a_consumer_deleted_before_its_first_message_is_made_anew_at_the_same_place() {
     let server = NatsServer::start().await.unwrap();

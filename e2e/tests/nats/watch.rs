@@ -46,6 +46,7 @@ async fn put(bucket: &Bucket, key: &Key, value: &'static str) -> Revision {
     }
 }
 
+// P28, P29
 #[tokio::test]
 async fn a_watch_loads_the_newest_values_and_then_sees_ones_own_writes_come_back() {
     let server = NatsServer::start().await.unwrap();
@@ -76,6 +77,7 @@ async fn a_watch_of_an_empty_bucket_is_loaded_at_once() {
     assert_eq!(loaded.expect("never loaded"), []);
 }
 
+// P29
 #[tokio::test]
 async fn a_watch_survives_a_restart_of_the_server_and_begins_anew() {
     let mut server = NatsServer::start().await.unwrap();

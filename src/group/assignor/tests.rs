@@ -106,6 +106,7 @@ fn sticky_moves_only_the_partitions_of_who_left() {
     assert_eq!(loads, [4, 5]);
 }
 
+// P55
 #[test]
 fn a_restarted_id_gets_exactly_its_own_back() {
     let all = members(&["a", "b", "c"]);
@@ -199,6 +200,7 @@ fn rendezvous_moves_few_partitions_when_a_member_joins() {
     assert!((80..250).contains(&moved), "{moved} moved");
 }
 
+// P66
 #[test]
 fn zone_aware_gives_each_zone_its_leaders_where_balance_allows() {
     let zones = ["x", "y", "x", "y", "x", "x"];
@@ -228,6 +230,7 @@ fn zone_aware_gives_the_larger_share_to_the_zone_with_more_leaders() {
     assert_eq!(owned(&target, "b1"), [0, 1]);
 }
 
+// P66
 #[test]
 fn manual_follows_its_map_and_the_absent_fall_to_sticky() {
     let p = |numbers: &[u32]| {
@@ -252,6 +255,7 @@ fn manual_follows_its_map_and_the_absent_fall_to_sticky() {
     assert_eq!(manual.absent(&two), ["gone"]);
 }
 
+// P63
 #[test]
 fn who_keeps_dying_gets_partitions_only_when_there_is_nobody_else() {
     let flapping = Candidate {
@@ -370,6 +374,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
+    // P66
     #[test]
     fn every_partition_has_one_of_the_members((members, inputs, previous) in worlds(12)) {
         for assignor in all_assignors() {
@@ -383,6 +388,7 @@ proptest! {
         }
     }
 
+    // P66
     #[test]
     fn loads_differ_by_one_at_most_where_that_is_promised((members, inputs, previous) in worlds(12)) {
         prop_assume!(!members.is_empty());
@@ -427,6 +433,7 @@ proptest! {
         }
     }
 
+    // P66
     #[test]
     fn a_sticky_assignor_moves_no_more_than_it_must((members, inputs, previous) in worlds(4)) {
         let willing = willing(&members);

@@ -48,6 +48,7 @@ fn subject(source: &Source, text: &str) -> String {
     address(source, &key(text)).unwrap().subject
 }
 
+// P6
 #[test]
 fn hashes_are_those_that_real_servers_compute() {
     // Measured on nats-server 2.11.11, 2.12.8 and 2.15.1.

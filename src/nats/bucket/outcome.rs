@@ -124,6 +124,7 @@ mod tests {
         }))
     }
 
+    // P22
     #[test]
     fn an_acknowledged_write_is_stored_as_its_sequence() {
         let ack = PubAck {
@@ -134,6 +135,7 @@ mod tests {
         assert_eq!(of_cas(Ok(ack)), CasOutcome::Stored(Revision(7)));
     }
 
+    // P23
     #[test]
     fn code_10071_is_a_conflict_that_names_where_the_key_stands() {
         let outcome = of_cas(refused(400, 10071, "wrong last sequence: 17"));
@@ -146,6 +148,7 @@ mod tests {
         assert_eq!(outcome, CasOutcome::Conflict { stands_at: None });
     }
 
+    // P24
     #[test]
     fn code_10164_is_another_write_in_flight_and_no_fence() {
         assert_eq!(
@@ -154,11 +157,13 @@ mod tests {
         );
     }
 
+    // P24
     #[test]
     fn code_10163_is_a_leader_that_cannot_check_yet() {
         assert_eq!(of_cas(refused(503, 10163, "not yet")), CasOutcome::Busy);
     }
 
+    // P25
     #[test]
     fn silence_a_broken_pipe_and_no_responders_are_unknown() {
         let subject = || "s".to_owned();

@@ -128,6 +128,7 @@ mod tests {
         }
     }
 
+    // P103
     #[test]
     fn deliveries_count_by_one_and_their_sequences_rise() {
         let mut order = Order::after(Sequence(10));
@@ -140,6 +141,7 @@ mod tests {
         assert_eq!(order.accept(&delivery(3, 40)), Err(backwards));
     }
 
+    // P103
     #[test]
     fn a_missing_delivery_is_a_gap_even_before_the_first() {
         let mut order = Order::after(Sequence(0));
@@ -150,6 +152,7 @@ mod tests {
         assert_eq!(order.accept(&delivery(4, 9)), Err(gap));
     }
 
+    // P106
     #[test]
     fn nothing_at_or_below_the_last_delivered_message_is_taken() {
         let mut order = Order::after(Sequence(10));
@@ -160,6 +163,7 @@ mod tests {
         assert_eq!(order.accept(&delivery(1, 10)), Err(backwards));
     }
 
+    // P104
     #[test]
     fn a_heartbeat_that_counts_more_shows_a_lost_tail() {
         let mut order = Order::after(Sequence(0));

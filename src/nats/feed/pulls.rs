@@ -233,6 +233,7 @@ mod tests {
         assert_eq!(pulls.messages, 1000);
     }
 
+    // P102, P108
     #[test]
     fn no_more_is_asked_for_than_there_is_room() {
         let mut pulls = Pulls::new();
@@ -263,6 +264,7 @@ mod tests {
         assert!(pulls.due(room(1000, 1_000_000)).is_some());
     }
 
+    // P107
     #[test]
     fn a_message_larger_than_a_pull_gets_larger_ones_and_at_last_one_of_its_own() {
         let mut pulls = Pulls::new();

@@ -93,6 +93,7 @@ mod tests {
         map
     }
 
+    // P107
     #[test]
     fn every_row_of_the_table_of_statuses() {
         let beat = headers(&[("Nats-Last-Consumer", "6"), ("Nats-Last-Stream", "9")]);

@@ -286,6 +286,7 @@ mod tests {
         from_info(info).unwrap()
     }
 
+    // P8
     #[test]
     fn only_limits_retention_is_taken() {
         assert_eq!(stream(|_| ()).check(), Ok(()));
