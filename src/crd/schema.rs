@@ -4,6 +4,10 @@
 //! In two things this is stricter than the API server: a field that the schema does not know is
 //! refused instead of dropped, and everything that is wrong is said at once.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use regex::bytes::{Regex, RegexBuilder};
 use serde_json::{Map, Value};
 
 use super::nearest;
@@ -115,7 +119,7 @@ fn check_repetition(schema: &Value, items: &[Value], path: &str, found: &mut Dif
     if key.is_none() && schema["x-kubernetes-list-type"] != "set" {
         return;
     }
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let Some(identity) = key.map_or(Some(item), |key| item.get(key)) else {
             continue;
@@ -132,14 +136,15 @@ fn check_repetition(schema: &Value, items: &[Value], path: &str, found: &mut Dif
 
 fn has_right_type(schema: &Value, value: &Value) -> bool {
     if schema["x-kubernetes-int-or-string"] == true {
-        return value.is_string() || value.is_i64() || value.is_u64();
+        return value.is_string() || value.is_i64();
     }
     match schema["type"].as_str() {
         Some("object") => value.is_object(),
         Some("array") => value.is_array(),
         Some("string") => value.is_string(),
         Some("boolean") => value.is_boolean(),
-        Some("integer") => value.is_i64() || value.is_u64(),
+        // The API server has no whole numbers beyond 64 bits with a sign.
+        Some("integer") => value.is_i64(),
         Some("number") => value.is_number(),
         _ => true,
     }
@@ -184,10 +189,15 @@ fn has_right_form(schema: &Value, text: &str) -> bool {
 ///
 /// A pattern that cannot be read matches nothing; a test reads all that we have.
 fn matches(pattern: &str, text: &str) -> bool {
-    regex::bytes::RegexBuilder::new(pattern)
-        .unicode(false)
-        .build()
-        .is_ok_and(|pattern| pattern.is_match(text.as_bytes()))
+    // Reading a pattern costs more than all else here, and a schema has few of them.
+    static READ: LazyLock<Mutex<BTreeMap<String, Option<Regex>>>> = LazyLock::new(Mutex::default);
+    let mut read = READ.lock().unwrap_or_else(PoisonError::into_inner);
+    if !read.contains_key(pattern) {
+        let built = RegexBuilder::new(pattern).unicode(false).build().ok();
+        read.insert(pattern.to_owned(), built);
+    }
+    let pattern = read.get(pattern).and_then(Option::as_ref);
+    pattern.is_some_and(|pattern| pattern.is_match(text.as_bytes()))
 }
 
 /// Whether the schema lets any field in: one that says nothing about fields.

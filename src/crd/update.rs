@@ -3,7 +3,7 @@
 use super::checks::Findings;
 use super::consumer_group::ConsumerGroup;
 use super::rules;
-use super::source::StreamsSource;
+use super::source::{DerivedSource, StreamsSource};
 use super::violation::Violation;
 
 /// The rules that a change from `old` to `new` breaks; empty if the change is allowed.
@@ -41,7 +41,14 @@ pub fn check_update(old: &ConsumerGroup, new: &ConsumerGroup) -> Vec<Violation> 
         }
     }
     if let (Some(derived), Some(was)) = (&source.derived, &was.derived) {
-        unless(&rules::DERIVED_IMMUTABLE, derived == was);
+        // Apart from the order of its subjects, which are a set.
+        let rest = |of: &DerivedSource| DerivedSource {
+            subjects: Vec::new(),
+            ..of.clone()
+        };
+        let kept = rest(derived) == rest(was)
+            && in_any_order(&derived.subjects) == in_any_order(&was.subjects);
+        unless(&rules::DERIVED_IMMUTABLE, kept);
     }
     if let (Some(streams), Some(was)) = (&source.streams, &was.streams) {
         let storage = |of: &StreamsSource| of.create.as_ref().map(|create| create.storage);

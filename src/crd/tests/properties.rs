@@ -93,13 +93,24 @@ fn full() -> Value {
         ),
         ("spec.pausedPartitions", json!([1])),
         ("spec.autoscaling", json!({ "mode": "Off" })),
+        (
+            "spec.worker",
+            json!({ "resources": { "limits": { "cpu": 1, "memory": "1Gi" } } }),
+        ),
+        (
+            "status",
+            json!({ "epoch": 1, "members": { "count": 1 }, "lag": { "total": 3 } }),
+        ),
+        ("metadata.generation", json!(1)),
+        ("metadata.creationTimestamp", json!("2026-01-31T12:00:00Z")),
+        ("metadata.labels", json!({ "a": "b" })),
     ]));
     serde_json::to_value(group).unwrap()
 }
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 512,
+        cases: 256,
         failure_persistence: Some(Box::new(
             proptest::test_runner::FileFailurePersistence::WithSource("regressions"),
         )),
@@ -153,8 +164,7 @@ proptest! {
         if let Err(error) = read("fits.yaml", &manifest.to_string()) {
             // Only a type that is narrower than its schema would have no field to name.
             let nameless = error.problems.iter().any(|p| p.violation.path.is_empty());
-            let is_no_object = !manifest.is_object();
-            prop_assert!(!nameless || is_no_object || manifest.to_string().contains("e+"), "{error}");
+            prop_assert!(!nameless, "{error}");
         }
     }
 

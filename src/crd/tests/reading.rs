@@ -325,6 +325,24 @@ fn a_file_without_a_group_and_one_that_is_no_yaml_are_refused() {
 }
 
 #[test]
+fn a_file_made_to_exhaust_the_reader_is_refused() {
+    let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let maps = "{a: ".repeat(50_000);
+    let laughs = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned()
+        + &('b'..='z')
+            .zip('a'..='y')
+            .map(|(name, of)| format!("{name}: &{name} [*{of},*{of},*{of},*{of},*{of}]\n"))
+            .collect::<String>();
+    for text in [nested, maps, laughs] {
+        let said = read_groups("bomb.yaml", &text).unwrap_err().to_string();
+        assert!(
+            said.starts_with("bomb.yaml: is not YAML that can be read: "),
+            "{said}"
+        );
+    }
+}
+
+#[test]
 fn a_group_is_declared_once() {
     let text = format!("{}\n---\n{}\n", orders(), orders());
     let said = read_groups("twice.yaml", &text).unwrap_err().to_string();

@@ -108,6 +108,19 @@ fn other_sources_cannot_change_either() {
         &[("spec.source.derived.maxAge", json!("1h"))],
         rules::DERIVED_IMMUTABLE,
     );
+    let two = |subjects: Value| [("spec.source.derived.subjects", subjects)];
+    forbidden(
+        &derived,
+        &two(json!(["a.*", "b.*"])),
+        rules::DERIVED_IMMUTABLE,
+    );
+    let mut both = derived.clone();
+    super::set(
+        &mut both,
+        "spec.source.derived.subjects",
+        json!(["a.*", "b.*"]),
+    );
+    allowed(&both, &two(json!(["b.*", "a.*"])));
     let streams = with(&[(
         "spec.source",
         json!({ "streams": { "pattern": "s-{partition}", "create": { "maxAge": "1h" } } }),
