@@ -15,6 +15,7 @@ mod publish;
 mod server;
 #[cfg(test)]
 mod tests;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -44,6 +45,7 @@ pub struct Cli {
 enum Command {
     Group(group::Flags),
     Publish(publish::Flags),
+    Worker(worker::Flags),
     PartitionOf(partition_of::Flags),
     Crd(crd::Flags),
     Completions(completions::Flags),
@@ -88,6 +90,7 @@ fn run(command: Command) -> Result<(), Failure> {
         match command {
             Command::Group(flags) => flags.run().await,
             Command::Publish(flags) => flags.run().await,
+            Command::Worker(flags) => flags.run().await,
             Command::PartitionOf(flags) => flags.run().await,
             Command::Crd(flags) => flags.run(),
             Command::Completions(flags) => flags.run(),
