@@ -414,3 +414,27 @@ proptest! {
         prop_assert_eq!(read, Duration::new(seconds.unsigned_abs(), nanos.unsigned_abs()));
     }
 }
+
+#[test]
+fn every_request_in_the_documentation_is_read() {
+    let text = include_str!("../../../docs/application.md");
+    let mut seen = Vec::new();
+    for block in text.split("\n```json ").skip(1) {
+        let (path, rest) = block.split_once('\n').unwrap();
+        let body = rest.split("\n```").next().unwrap().as_bytes();
+        let error = match path {
+            "/v1/fetch" => fetch_request(body).err(),
+            "/v1/ack" => ack_request(body).err(),
+            "/v1/nack" => nack_request(body).err(),
+            "/v1/publish" => publish_request(body).err(),
+            "/v1/pause" => pause_request(body).err(),
+            "/v1/resume" => resume_request(body).err(),
+            "/v1/drain" => drain_request(body).err(),
+            other => panic!("{other} takes no body"),
+        };
+        assert_eq!(error, None, "{path}");
+        seen.push(path);
+    }
+    seen.dedup();
+    assert_eq!(seen.len(), 7, "an example of each: {seen:?}");
+}
