@@ -8,7 +8,7 @@ pub mod checker;
 pub mod children;
 pub mod clock;
 pub mod history;
-mod http;
+pub mod http;
 pub mod nats_cluster;
 pub mod nats_server;
 mod ports;
@@ -16,6 +16,7 @@ pub mod process;
 pub mod proxy;
 pub mod publisher;
 pub mod scene;
+pub mod socket_client;
 pub mod until;
 
 pub use nats_cluster::NatsCluster;

@@ -57,8 +57,8 @@ impl Flags {
             return output::line(word);
         }
         Err(Failure::failed(format!(
-            "the worker on {:?} {not}: {word}; its log says what it waits for",
-            self.socket.socket
+            "the worker on {} {not}: {word}; its log says what it waits for",
+            self.socket.socket.display()
         )))
     }
 }

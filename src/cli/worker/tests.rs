@@ -4,10 +4,10 @@ use clap::Parser;
 
 fn parsed(line: &str) -> Result<Flags, String> {
     let cli = Cli::try_parse_from(line.split(' ')).map_err(|error| error.to_string())?;
-    match cli.command {
-        crate::cli::Command::Worker(flags) => Ok(flags),
-        other => panic!("{other:?}"),
-    }
+    let crate::cli::Command::Worker(flags) = cli.command else {
+        panic!("{cli:?}")
+    };
+    Ok(flags)
 }
 
 #[test]
