@@ -11,6 +11,10 @@ use crate::telemetry::{self, LogFormat, LogLevel};
 /// The longest bucket prefix: with the longest namespace and name it stays a stream name.
 const MAX_PREFIX: usize = 32;
 
+/// What a command that answers logs unless it is told: its own errors. What the client complains
+/// about while it tries to connect is in the one line at the end.
+const QUIET: &str = "error,async_nats=off";
+
 /// Which server, as whom, and which buckets. As typed.
 #[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "Connection")]
@@ -107,7 +111,7 @@ pub struct CommonFlags {
 pub enum Runs {
     /// A worker or a coordinator: `info`.
     ForLong,
-    /// A command that answers: `error`, since failures are told once, at its end.
+    /// A command that answers: next to nothing, since failures are told once, at its end.
     Once,
 }
 
@@ -184,7 +188,7 @@ impl CommonFlags {
         let level = match (&self.log.log_level, runs) {
             (Some(level), _) => level.clone(),
             (None, Runs::ForLong) => LogLevel::default(),
-            (None, Runs::Once) => "error".parse().map_err(Failure::usage)?,
+            (None, Runs::Once) => QUIET.parse().map_err(Failure::usage)?,
         };
         telemetry::init(self.log.log_format, &level).map_err(|e| Failure::of(&e))
     }

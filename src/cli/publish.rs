@@ -98,7 +98,11 @@ impl Flags {
         match (&self.data, &self.file) {
             (Some(text), _) => Ok(What::Message(text.clone().into())),
             (None, Some(path)) => Ok(What::Message(read(path)?)),
-            (None, None) => Ok(What::LinesOfInput),
+            (None, None) if self.lines => Ok(What::LinesOfInput),
+            // The variable said no.
+            (None, None) => Err(Failure::usage(
+                "nothing to publish is given; use --data, --file or --lines",
+            )),
         }
     }
 

@@ -20,11 +20,12 @@ pub(super) async fn reach(common: &CommonFlags) -> Result<Connection, Failure> {
         return Ok(connection);
     }
     let why = match connection.standing() {
-        Standing::Down { why: Some(why) } => format!(" ({why})"),
-        Standing::Down { why: None } | Standing::Up => String::new(),
+        Standing::Down { why: Some(why) } => why,
+        Standing::Down { why: None } | Standing::Up => "no answer".to_owned(),
     };
     Err(Failure::failed(format!(
-        "no NATS server answers at {}{why}; start it, or check --nats-url and the credentials",
+        "cannot connect to NATS at {}: {why}; start the server, or check --nats-url and the \
+         credentials",
         options.urls.join(", "),
     )))
 }
