@@ -1,5 +1,6 @@
 //! One member: its lease, its claims, its ledgers.
 
+mod answers;
 mod claim;
 mod documents;
 mod feeding;

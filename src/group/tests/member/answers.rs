@@ -1,0 +1,90 @@
+//! Answers of the bucket, given one by one.
+
+use std::time::Duration;
+
+use super::scene::*;
+use crate::group::member::{Effect, Event, Found, Written};
+use crate::group::*;
+
+pub(super) const MILLIS: fn(u64) -> Duration = Duration::from_millis;
+pub(super) const SECS: fn(u64) -> Duration = Duration::from_secs;
+
+impl Scene {
+    /// What the newest write of this partition's commit record says, and what it replaces.
+    pub(super) fn last_write(&self, partition: u32) -> (OffsetRecord, Revision) {
+        let write = self.log.iter().rev().find_map(|effect| match effect {
+            Effect::WriteOffset {
+                partition: of,
+                record,
+                expected,
+                ..
+            } if of.0 == partition => Some(((**record).clone(), *expected)),
+            _ => None,
+        });
+        write.expect("nothing was written")
+    }
+
+    /// The newest write of this partition's commit record ends like this.
+    pub(super) fn ends(&mut self, partition: u32, outcome: Written) {
+        let epoch = self.epoch(partition);
+        self.happens(Event::Written {
+            partition: p(partition),
+            epoch,
+            outcome,
+        });
+    }
+
+    /// The newest write of this partition's commit record reaches the server, and nobody says so.
+    pub(super) fn lands_unheard(&mut self, partition: u32) -> Written {
+        let (record, expected) = self.last_write(partition);
+        self.replace(partition, &record, expected)
+    }
+
+    /// The newest write of this partition's commit record reaches the server.
+    pub(super) fn lands(&mut self, partition: u32) {
+        let outcome = self.lands_unheard(partition);
+        self.ends(partition, outcome);
+    }
+
+    /// A read of this partition's commit record finds this.
+    pub(super) fn finds(&mut self, partition: u32, found: Found) {
+        let epoch = self.epoch(partition);
+        self.happens(Event::Offset {
+            partition: p(partition),
+            epoch,
+            found,
+        });
+    }
+
+    /// A read of this partition's commit record finds what is there.
+    pub(super) fn finds_what_is_there(&mut self, partition: u32) {
+        let found = self.found(partition);
+        self.finds(partition, found);
+    }
+
+    /// How often commit records were read.
+    pub(super) fn lookups(&self) -> usize {
+        let reads = self.log.iter();
+        reads
+            .filter(|e| matches!(e, Effect::ReadOffset { .. }))
+            .count()
+    }
+
+    /// The newest heartbeat comes back.
+    pub(super) fn echoes(&mut self) {
+        let beat = self.last_beat().beat;
+        self.revision += 1;
+        let revision = Revision(self.revision);
+        self.happens(Event::Echo { revision, beat });
+    }
+
+    /// Somebody else claims the partition at this epoch.
+    pub(super) fn is_claimed_by_another(&mut self, partition: u32, epoch: u64) {
+        let (_, mut record) = self.offsets[&partition].clone();
+        record.epoch = Epoch(epoch);
+        record.owner = Some("other".parse().unwrap());
+        self.revision += 1;
+        self.offsets
+            .insert(partition, (Revision(self.revision), record));
+    }
+}
