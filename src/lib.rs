@@ -9,8 +9,11 @@ pub mod group;
 pub mod http;
 pub mod metrics;
 pub mod nats;
+mod reader;
 pub mod settings;
 pub mod tasks;
 pub mod telemetry;
 pub mod wire;
 pub mod worker;
+
+pub use reader::{Reader, ReaderError, ReaderOptions};

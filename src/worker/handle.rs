@@ -400,6 +400,13 @@ impl MemberHandle {
         }
     }
 
+    /// Waits until the member takes part in its group. An error means that it has stopped.
+    pub async fn joined(&self) -> Result<(), CallError> {
+        let mut health = self.health.clone();
+        let joined = health.wait_for(|health| health.joined).await;
+        joined.map(|_| ()).map_err(|_| gone())
+    }
+
     async fn ask<T>(&self, command: impl FnOnce(Reply<T>) -> Command) -> Result<T, CallError> {
         let (reply, answer) = oneshot::channel();
         self.commands
@@ -458,6 +465,19 @@ impl Drop for Consuming {
         // The pump also sees the closed channel; this only wakes it.
         self.frames.close();
         self.room.notify_one();
+    }
+}
+
+// === impl Position ===
+
+impl Position {
+    /// The token of a message.
+    pub fn of(message: &Delivered) -> Self {
+        Self {
+            partition: message.partition,
+            epoch: message.epoch,
+            sequence: message.sequence,
+        }
     }
 }
 

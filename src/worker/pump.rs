@@ -143,6 +143,8 @@ impl Pump {
         }
         self.readers.close_all();
         self.watching.cancel();
+        self.data.close().await; // readers delete their consumers
+        self.control.close().await;
     }
 
     fn take_what_else_is_there(&mut self, ears: &mut Ears) {
