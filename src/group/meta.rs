@@ -347,3 +347,49 @@ pub mod millis {
         u64::deserialize(from).map(Duration::from_millis)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(source: &Source, partition: u32) -> Option<(String, Option<String>)> {
+        let of = source.of(Partition(partition))?;
+        Some((of.stream, of.filter))
+    }
+
+    #[test]
+    fn a_partition_is_a_stream_and_a_filter_where_the_stream_holds_more() {
+        // P5
+        let one = Source::Stream {
+            stream: "ORDERS".to_owned(),
+            partitions: 12,
+            filter: "orders.{partition}.*".to_owned(),
+            transform: None,
+        };
+        let filter = Some("orders.11.*".to_owned());
+        assert_eq!(read(&one, 11), Some(("ORDERS".to_owned(), filter)));
+        assert_eq!(read(&one, 12), None);
+        let many = Source::Streams {
+            pattern: "orders-{partition}".to_owned(),
+            partitions: 12,
+            subjects: "orders.{partition}.>".to_owned(),
+        };
+        assert_eq!(read(&many, 11), Some(("orders-11".to_owned(), None)));
+        assert_eq!(read(&many, 12), None);
+        let entry = |filter: Option<&str>| PartitionSource {
+            stream: "S".to_owned(),
+            filter: filter.map(str::to_owned),
+        };
+        let list = Source::List(vec![entry(Some("a.>")), entry(None)]);
+        assert_eq!(
+            read(&list, 0),
+            Some(("S".to_owned(), Some("a.>".to_owned())))
+        );
+        assert_eq!(read(&list, 1), Some(("S".to_owned(), None)));
+        assert_eq!(read(&list, 2), None);
+        assert_eq!(
+            (one.partitions(), many.partitions(), list.partitions()),
+            (12, 12, 2)
+        );
+    }
+}

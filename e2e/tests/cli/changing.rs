@@ -39,6 +39,7 @@ async fn stream_exists(plant: &Plant) -> bool {
     }
 }
 
+// P11, P15
 #[tokio::test]
 async fn pause_and_resume_write_the_next_generation_and_keep_everything_else() {
     let plant = Plant::new().await;

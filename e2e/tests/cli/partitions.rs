@@ -28,6 +28,7 @@ async fn by_server(plant: &Plant, published: &[String], prefix: &str) -> BTreeMa
     stored.collect()
 }
 
+// P6, P7
 #[tokio::test]
 async fn keys_are_where_a_real_server_puts_them() {
     let plant = Plant::new().await;

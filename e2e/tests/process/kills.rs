@@ -8,6 +8,7 @@ use lockstep_e2e::{NatsCluster, Scene};
 
 use crate::{KEYS, SETTLED, busy, expect};
 
+// P134, P135
 #[tokio::test]
 async fn a_killed_worker_loses_nothing_and_comes_back_under_its_name() -> Outcome<()> {
     let mut scene = busy(&["w1", "w2", "w3"]).await?;
@@ -67,6 +68,7 @@ async fn a_killed_application_is_handed_again_what_it_held() -> Outcome<()> {
     Ok(())
 }
 
+// P136
 #[tokio::test]
 async fn without_its_coordinator_a_group_goes_on_and_another_takes_over() -> Outcome<()> {
     let mut scene = busy(&["w1", "w2"]).await?;
@@ -103,6 +105,7 @@ async fn without_its_coordinator_a_group_goes_on_and_another_takes_over() -> Out
     Ok(())
 }
 
+// P136
 #[tokio::test]
 async fn with_no_coordinator_at_all_members_go_on_consuming() -> Outcome<()> {
     let mut scene = busy(&["w1", "w2"]).await?;

@@ -6,6 +6,7 @@ use lockstep_e2e::scene::{Application, Manifest, Outcome};
 
 use crate::{SETTLED, busy, busy_with, expect};
 
+// P135
 #[tokio::test]
 async fn sigterm_hands_over_cleanly() -> Outcome<()> {
     let mut scene = busy(&["w1", "w2", "w3"]).await?;
@@ -24,6 +25,7 @@ async fn sigterm_hands_over_cleanly() -> Outcome<()> {
     Ok(())
 }
 
+// P133, P135
 #[tokio::test]
 async fn one_becomes_five_becomes_two_under_load() -> Outcome<()> {
     let manifest = Manifest {

@@ -4,6 +4,7 @@ use lockstep_e2e::scene::Outcome;
 
 use crate::{SETTLED, busy, expect};
 
+// P132, P137
 #[tokio::test]
 async fn a_worker_stopped_beyond_its_session_is_fenced_when_it_wakes() -> Outcome<()> {
     let mut scene = busy(&["w1", "w2", "w3"]).await?;

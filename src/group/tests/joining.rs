@@ -7,6 +7,7 @@ use super::scene::{STEP, Scene};
 use crate::group::decide::{Aspect, Trouble};
 use crate::group::{App, AssignorSetting, Formats, GroupState, Partition, StandbyReason, Standing};
 
+// P56
 #[test]
 fn the_first_members_are_waited_for() {
     // P61: the delay begins anew with each joiner, and is at most five times as long.
