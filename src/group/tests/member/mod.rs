@@ -2,12 +2,19 @@
 
 mod answers;
 mod claim;
+mod claiming;
+mod commits;
 mod documents;
+mod echo;
 mod feeding;
+mod findings;
 mod lease;
 mod leaving;
 mod ledger;
 mod policy;
 mod properties;
 mod records;
+mod releases;
+mod saying;
 mod scene;
+mod window;

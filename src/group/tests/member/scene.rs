@@ -182,7 +182,7 @@ impl Scene {
         self.beats.clear();
     }
 
-    fn next_revision(&mut self) -> Revision {
+    pub(super) fn next_revision(&mut self) -> Revision {
         self.revision += 1;
         Revision(self.revision)
     }
@@ -196,6 +196,26 @@ impl Scene {
         self.document.epoch = self.document.epoch.next();
         let (revision, document) = (self.next_revision(), Box::new(self.document.clone()));
         self.happens(Event::Group { revision, document });
+    }
+
+    /// `meta` changes, as its next generation.
+    pub(super) fn changes(&mut self, change: impl FnOnce(&mut Meta)) {
+        self.meta.generation = MetaGeneration(self.meta.generation.0 + 1);
+        change(&mut self.meta);
+        self.sees_meta();
+    }
+
+    /// This heartbeat comes back through the watch.
+    pub(super) fn echo_of(&mut self, beat: u64) {
+        let (revision, beat) = (self.next_revision(), Beat(beat));
+        self.happens(Event::Echo { revision, beat });
+    }
+
+    /// Heartbeats come back again, beginning with the next one.
+    pub(super) fn comes_back(&mut self) {
+        self.heartbeats = Answers::Yes;
+        self.happens(Event::Application { connected: true });
+        self.happens(Event::Application { connected: false });
     }
 
     /// The next document gives this partition to the member, at this epoch.
@@ -311,6 +331,30 @@ impl Scene {
         let revision = self.next_revision();
         self.offsets.insert(p, (revision, record.clone()));
         Written::Stored(revision)
+    }
+
+    /// The read of this commit record is answered as it is.
+    pub(super) fn answers_read(&mut self, partition: u32) {
+        let found = self.found(partition);
+        self.finds(partition, found);
+    }
+
+    /// The newest write of this commit record is judged as a server would.
+    pub(super) fn answers_write(&mut self, partition: u32) {
+        let (record, expected) = self.writes_of(partition).pop().expect("a write");
+        let outcome = self.replace(partition, &record, expected);
+        self.writes_end(partition, outcome);
+    }
+
+    /// The write of this commit record ends.
+    pub(super) fn writes_end(&mut self, partition: u32, outcome: Written) {
+        let epoch = self.epoch(partition);
+        let partition = p(partition);
+        self.happens(Event::Written {
+            partition,
+            epoch,
+            outcome,
+        });
     }
 
     /// Time goes by, with everything that is due on the way.
@@ -436,6 +480,25 @@ impl Scene {
         self.happens(Event::Deadline);
     }
 
+    pub(super) fn closes(&mut self, session: &str) {
+        self.member
+            .session_ended(&SessionId::new(session), SessionEnd::Closed, self.now);
+        self.happens(Event::Deadline);
+    }
+
+    /// The process is to end, within so many seconds.
+    pub(super) fn drains(&mut self, seconds: u64) {
+        self.happens(Event::Drain {
+            timeout: Duration::from_secs(seconds),
+        });
+    }
+
+    /// Somebody waits for the commit.
+    pub(super) fn hurries(&mut self, partition: u32) {
+        self.member.hurry(p(partition), self.now);
+        self.happens(Event::Deadline);
+    }
+
     /// What the commit record says is not done.
     pub(super) fn committed(&self, partition: u32) -> u64 {
         self.offsets[&partition].1.next_seq.0
@@ -468,6 +531,29 @@ impl Scene {
         self.log
             .iter()
             .filter(|e| matches!(e, Effect::WriteOffset { .. }))
+            .count()
+    }
+
+    /// Every write of this commit record, with the revision that it expects.
+    pub(super) fn writes_of(&self, partition: u32) -> Vec<(OffsetRecord, Revision)> {
+        self.log
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::WriteOffset {
+                    partition: at,
+                    record,
+                    expected,
+                    ..
+                } if at.0 == partition => Some(((**record).clone(), *expected)),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub(super) fn reads_of(&self, partition: u32) -> usize {
+        self.log
+            .iter()
+            .filter(|e| matches!(e, Effect::ReadOffset { partition: at, .. } if at.0 == partition))
             .count()
     }
 
