@@ -258,6 +258,68 @@ fn manifests_shown_in_documents_are_valid() {
     }
 }
 
+#[test]
+fn commands_shown_in_documents_are_commands() {
+    let mut shown = 0;
+    let mut wrong = Vec::new();
+    for document in documents() {
+        for line in commands(&read(&document)) {
+            let words = words(&line);
+            if words.first().is_none_or(|word| word != "lockstep") {
+                continue;
+            }
+            shown += 1;
+            if let Err(error) = lockstep::cli::command_line().try_get_matches_from(&words) {
+                wrong.push(format!("{}: {line}\n{error}", document.display()));
+            }
+        }
+    }
+    assert!(shown > 5, "the commands were not found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is typed at a prompt, `$ `, in a document's blocks of code.
+fn commands(text: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| line.strip_prefix("$ "));
+    lines.map(str::to_owned).collect()
+}
+
+/// A command line as a shell splits it, up to a comment, a pipe or an ampersand.
+fn words(line: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in line.chars() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ') => words.extend(word.take()),
+            (None, '#' | '|' | '&' | '>') if word.is_none() => return words,
+            (_, c) => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[test]
+fn a_command_is_split_as_a_shell_does() {
+    let split = |line: &str| words(line).join("|");
+    assert_eq!(
+        split("lockstep publish a --data 'x y' # said"),
+        "lockstep|publish|a|--data|x y"
+    );
+    assert_eq!(
+        split("lockstep worker --socket \"/tmp/a b\" &"),
+        "lockstep|worker|--socket|/tmp/a b"
+    );
+    assert_eq!(
+        commands("text\n```console\n$ make demo\nout\n```\n"),
+        ["make demo"]
+    );
+}
+
 /// A family without members is not shown. Every field is named, so that a new one is not forgotten.
 fn show_every_family(of: CoordinatorMetrics) {
     let CoordinatorMetrics {
