@@ -40,12 +40,6 @@ impl Scene {
         self.replace(partition, &record, expected)
     }
 
-    /// The newest write of this partition's commit record reaches the server.
-    pub(super) fn lands(&mut self, partition: u32) {
-        let outcome = self.lands_unheard(partition);
-        self.ends(partition, outcome);
-    }
-
     /// A read of this partition's commit record finds this.
     pub(super) fn finds(&mut self, partition: u32, found: Found) {
         let epoch = self.epoch(partition);
@@ -68,23 +62,5 @@ impl Scene {
         reads
             .filter(|e| matches!(e, Effect::ReadOffset { .. }))
             .count()
-    }
-
-    /// The newest heartbeat comes back.
-    pub(super) fn echoes(&mut self) {
-        let beat = self.last_beat().beat;
-        self.revision += 1;
-        let revision = Revision(self.revision);
-        self.happens(Event::Echo { revision, beat });
-    }
-
-    /// Somebody else claims the partition at this epoch.
-    pub(super) fn is_claimed_by_another(&mut self, partition: u32, epoch: u64) {
-        let (_, mut record) = self.offsets[&partition].clone();
-        record.epoch = Epoch(epoch);
-        record.owner = Some("other".parse().unwrap());
-        self.revision += 1;
-        self.offsets
-            .insert(partition, (Revision(self.revision), record));
     }
 }
