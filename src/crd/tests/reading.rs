@@ -328,10 +328,12 @@ fn a_file_without_a_group_and_one_that_is_no_yaml_are_refused() {
 fn a_file_made_to_exhaust_the_reader_is_refused() {
     let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let maps = "{a: ".repeat(50_000);
-    let mut laughs = "a: &a [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
-    for (name, of) in ('b'..='z').zip('a'..='y') {
-        laughs += &format!("{name}: &{name} [*{of},*{of},*{of},*{of},*{of}]\n");
-    }
+    let lines = ('b'..='z').zip('a'..='y').map(|(name, of)| {
+        let of = vec![format!("*{of}"); 5].join(",");
+        format!("{name}: &{name} [{of}]")
+    });
+    let laughs = ["a: &a [x,x,x,x,x]".to_owned()].into_iter().chain(lines);
+    let laughs = laughs.collect::<Vec<_>>().join("\n");
     for text in [nested, maps, laughs] {
         let said = read_groups("bomb.yaml", &text).unwrap_err().to_string();
         assert!(
