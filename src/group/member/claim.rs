@@ -76,6 +76,7 @@ impl<M: Message> Member<M> {
         now: Timestamp,
     ) {
         let me = self.identity.incarnation.clone();
+        let may_write = self.may_write(now);
         let Some(hold) = self.holds.get_mut(&partition) else {
             return;
         };
@@ -88,6 +89,9 @@ impl<M: Message> Member<M> {
         }
         if record.epoch == hold.epoch {
             return self.own(partition, (revision, record), now); // P97: it is claimed already
+        }
+        if !may_write {
+            return; // P91: it is read again when the lease is back
         }
         let mut claim = OffsetRecord {
             epoch: hold.epoch,
