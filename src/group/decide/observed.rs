@@ -232,6 +232,11 @@ impl Observed {
         self.assignor = Some(assignor);
     }
 
+    /// Who looks.
+    pub fn identity(&self) -> &Identity {
+        &self.me
+    }
+
     /// The group document as it stands.
     pub fn document(&self) -> &Slot<GroupDocument> {
         &self.group
@@ -250,6 +255,31 @@ impl Observed {
     /// Whether this candidate coordinates.
     pub fn is_coordinating(&self) -> bool {
         matches!(self.office, Office::Held(_))
+    }
+
+    /// Whether this document was written by this candidate under the term that it holds or enters.
+    pub fn is_mine(&self, document: &GroupDocument) -> bool {
+        document.holder.as_ref() == Some(&self.me.incarnation)
+    }
+
+    /// Partitions that stand still by their commit records.
+    pub fn stopped_partitions(&self) -> BTreeSet<Partition> {
+        self.offsets.stopped().collect()
+    }
+
+    /// What each partition's owner says it has still to do; none where that is unknown.
+    pub fn reported_lags(&self) -> Vec<Option<u64>> {
+        let Some(document) = self.group.known() else {
+            return Vec::new();
+        };
+        let all = Partition::all(u32::MAX).zip(&document.partitions);
+        let lag = all.map(|(partition, a)| {
+            let sight = self.members.get(a.owner.as_ref()?)?;
+            let mut held = sight.says.held.iter();
+            let held = held.find(|h| h.partition == partition && h.epoch == a.epoch)?;
+            held.pending.map(|pending| pending + u64::from(held.in_flight))
+        });
+        lag.collect()
     }
 
     /// This candidate stops planning, and takes over anew when it can. // P40

@@ -84,6 +84,14 @@ impl Offsets {
         self.read.clear();
     }
 
+    pub(super) fn stopped(&self) -> impl Iterator<Item = Partition> {
+        let stopped = self.read.iter().filter(|(_, fact)| match fact {
+            OffsetFact::Present { stopped, .. } => stopped.is_some(),
+            OffsetFact::Absent | OffsetFact::Damaged(_) => false,
+        });
+        stopped.map(|(partition, _)| *partition)
+    }
+
     pub(super) fn absent(&self) -> BTreeSet<Partition> {
         let absent = self
             .read

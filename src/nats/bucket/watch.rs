@@ -92,6 +92,11 @@ impl Watch {
     pub async fn next(&mut self) -> Option<WatchEvent> {
         self.events.recv().await
     }
+
+    /// What the watch has seen already; none if there is nothing at the moment.
+    pub fn next_now(&mut self) -> Option<WatchEvent> {
+        self.events.try_recv().ok()
+    }
 }
 
 /// The task behind a watch.

@@ -1,0 +1,352 @@
+//! One group's coordinator: the loop that observes, decides, writes and adopts.
+
+use std::time::Duration;
+
+use futures_util::{StreamExt, stream};
+use tokio_util::sync::CancellationToken;
+
+use super::feed::{self, Shows};
+use super::heart::{Heart, Highest, Replaced};
+use super::pace::Pace;
+use super::report::{Phase, Report};
+use super::run::Settings;
+use super::write::{self, Written};
+use super::{STANDALONE, start};
+use crate::group::decide::{
+    Aspect, Condition, Decision, Identity, Observed, Reason, Slot, Trouble, decide,
+};
+use crate::group::{BucketId, GroupRef, Partition, ServerTime, Timestamp};
+use crate::nats::{Bucket, BucketError, Connection, KeyFilter, Watch, WatchEvent};
+use crate::tasks::Tasks;
+use crate::{chance, clock};
+
+/// Events that are taken in together before a decision is made.
+const TOGETHER: usize = 512;
+
+/// Commit records that are read at once.
+const READS_AT_ONCE: usize = 32;
+
+/// How often damaged commit records are looked at again.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
+
+/// How often a missing bucket is looked for again.
+const LOOK_FOR_THE_BUCKET: Duration = Duration::from_secs(2);
+
+/// The wait before a step that failed is tried again.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
+
+/// A group's coordinator.
+#[derive(Debug)]
+pub(super) struct GroupTask {
+    pub(super) settings: Settings,
+    pub(super) group: GroupRef,
+    pub(super) connection: Connection,
+    pub(super) bucket: Bucket,
+    pub(super) id: BucketId,
+    pub(super) created: ServerTime,
+    pub(super) report: Report,
+}
+
+/// One life of the coordinator in one bucket.
+struct Life {
+    seen: Observed,
+    watch: Watch,
+    highest: Highest,
+    replaced: Replaced,
+    pace: Pace,
+    not_before: Option<Timestamp>,
+    look_again: Timestamp,
+    shown: crate::group::Revision,
+}
+
+/// Why a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The process stops.
+    Stopping,
+    /// What was seen and what is there do not fit together: everything is read anew.
+    BeginAnew(&'static str),
+    /// The connection is closed.
+    Closed,
+}
+
+// === impl GroupTask ===
+
+impl GroupTask {
+    /// Coordinates the group until told to stop.
+    pub(super) async fn run(self, stopping: CancellationToken) {
+        loop {
+            if !self.bucket_is_the_same(&stopping).await {
+                return;
+            }
+            match self.live(&stopping).await {
+                End::Stopping | End::Closed => return,
+                End::BeginAnew(why) => {
+                    tracing::warn!(group = %self.group, why, "the coordinator begins anew");
+                }
+            }
+        }
+    }
+
+    /// One life under one incarnation: watch and heart, from loading to the end.
+    async fn live(&self, stopping: &CancellationToken) -> End {
+        let hearts = Tasks::new();
+        let mut life = Life::new(self);
+        let heart = life.heart(self);
+        hearts.spawn_vital("heart", |stop| heart.beat_until(stop));
+        let end = loop {
+            tokio::select! {
+                () = stopping.cancelled() => break End::Stopping,
+                event = life.watch.next() => {
+                    let Some(event) = event else { break End::Closed };
+                    if let Some(end) = life.take_in(self, event) {
+                        break end;
+                    }
+                }
+                () = clock::until(life.not_before) => {}
+            }
+            if life.replaced.is_set() {
+                break End::BeginAnew("an acknowledgement is below what was seen before");
+            }
+            if let Some(end) = life.turn(self).await {
+                break end;
+            }
+        };
+        self.report.coordinates(&self.group, false);
+        hearts.stop().await;
+        end
+    }
+
+    /// Waits until the bucket is there, and whether it is the one that was there before. A missing
+    /// or other one is never made anew. // P129
+    async fn bucket_is_the_same(&self, stopping: &CancellationToken) -> bool {
+        loop {
+            let lost = match self.bucket.look().await {
+                Ok(facts) if facts.id.as_ref() == Some(&self.id) => {
+                    let same = facts.created == self.created;
+                    let condition = Condition::well(Aspect::Provisioned);
+                    self.report.conditions(&self.group, vec![condition]);
+                    if !same {
+                        tracing::warn!(group = %self.group, "the bucket was restored");
+                    }
+                    return true;
+                }
+                Ok(_) => Some("another bucket stands in its place"),
+                Err(BucketError::Missing { .. }) => Some("the bucket is missing"),
+                Err(error @ (BucketError::Taken { .. } | BucketError::Api { .. })) => {
+                    let error = &error as &(dyn std::error::Error + 'static);
+                    tracing::debug!(error, "the bucket cannot be looked at");
+                    None
+                }
+            };
+            if let Some(what) = lost {
+                let detail = format!(
+                    "{what}: the group's state is lost; nothing is made anew until a coordinator is \
+                     started with --accept-state-loss"
+                );
+                let lost = Condition::trouble(Aspect::Provisioned, Trouble::StateLost, detail);
+                self.report.conditions(&self.group, vec![lost]);
+                self.report.phase(&self.group, Phase::Stopped);
+            }
+            tokio::select! {
+                () = stopping.cancelled() => return false,
+                () = tokio::time::sleep(LOOK_FOR_THE_BUCKET) => {}
+            }
+        }
+    }
+}
+
+// === impl Life ===
+
+impl Life {
+    fn new(task: &GroupTask) -> Self {
+        let settings = &task.settings;
+        let unix = u64::try_from(clock::unix_now().0).unwrap_or_default() / 1_000_000_000;
+        let me = Identity {
+            incarnation: chance::incarnation(),
+            id: settings.id.clone(),
+            priority: settings.priority,
+            manager: STANDALONE.to_owned(),
+            session_timeout: settings.session_timeout,
+            heartbeat_interval: settings.heartbeat_interval(),
+            unix_seconds: unix,
+        };
+        Self {
+            seen: Observed::new(me),
+            watch: task.bucket.watch(&KeyFilter::of_a_coordinator()),
+            highest: Highest::default(),
+            replaced: Replaced::default(),
+            pace: Pace::default(),
+            not_before: None,
+            look_again: clock::now(),
+            shown: crate::group::Revision(0),
+        }
+    }
+
+    fn heart(&self, task: &GroupTask) -> Heart {
+        Heart {
+            bucket: task.bucket.clone(),
+            me: self.seen.identity().incarnation.clone(),
+            id: task.settings.id.clone(),
+            priority: task.settings.priority,
+            interval: task.settings.heartbeat_interval(),
+            highest: self.highest.clone(),
+            replaced: self.replaced.clone(),
+        }
+    }
+
+    /// Takes in an event and those that wait behind it.
+    fn take_in(&mut self, task: &GroupTask, first: WatchEvent) -> Option<End> {
+        let mut next = Some(first);
+        for _ in 0..TOGETHER {
+            let Some(event) = next else { break };
+            let now = clock::now();
+            match event {
+                WatchEvent::Entry(entry) => {
+                    self.highest.saw(entry.revision);
+                    let shows = feed::take_in(&mut self.seen, &entry, &task.id, now);
+                    if shows == Shows::AnotherBucket {
+                        return Some(End::BeginAnew("meta names another bucket"));
+                    }
+                }
+                WatchEvent::Loaded => {
+                    self.seen.loaded(now);
+                    task.report.phase(&task.group, Phase::Watching);
+                }
+                WatchEvent::Restarted { why } => {
+                    tracing::debug!(why, "watch made anew");
+                    self.seen.reloading();
+                }
+                WatchEvent::Gone { why } => {
+                    tracing::warn!(why, "the bucket is not there");
+                    return Some(End::BeginAnew("the bucket is not there"));
+                }
+            }
+            next = self.watch.next_now();
+        }
+        None
+    }
+
+    /// Decides, and does what was decided.
+    async fn turn(&mut self, task: &GroupTask) -> Option<End> {
+        loop {
+            let now = clock::now();
+            if self.seen.is_coordinating() && self.seen.is_cut_off(now) {
+                tracing::warn!("no own beat has come back for twice the session timeout");
+                self.seen.step_down(); // P40
+            }
+            if self.seen.is_coordinating() && now >= self.look_again {
+                self.look_again = now.after(LOOK_AGAIN);
+                self.seen.offsets_mut().suspect_the_damaged();
+            }
+            let mut decision = decide(&self.seen, now);
+            self.show(task, &mut decision);
+            self.not_before = decision.next_deadline;
+            if !decision.read_offsets.is_empty() {
+                if !self.read_offsets(task, &decision).await {
+                    self.try_again_in(AFTER_A_FAILURE);
+                    return None;
+                }
+            } else if !decision.seed.is_empty() {
+                if !self.seed(task, &decision).await {
+                    self.try_again_in(AFTER_A_FAILURE);
+                    return None;
+                }
+            } else if decision.document.is_none() {
+                return None;
+            } else if let Some(later) = self.pace.wait_until(now) {
+                self.not_before = Some(self.not_before.map_or(later, |d| d.min(later)));
+                return None;
+            } else if let Some(outcome) = self.write(task, decision).await {
+                return outcome;
+            }
+        }
+    }
+
+    /// Writes a document. None: decide again at once.
+    async fn write(&mut self, task: &GroupTask, decision: Decision) -> Option<Option<End>> {
+        let document = decision.document?;
+        let (term, epoch, readers) = (document.term, document.epoch, document.members.len());
+        match write::write(&task.bucket, &mut self.seen, &self.highest, document).await {
+            Written::Stored(size) => {
+                self.pace.wrote(size, readers, clock::now());
+                task.report.wrote(&task.group, &decision.reasons);
+                tell(&decision.reasons, term, epoch);
+                None
+            }
+            Written::Lost => {
+                tracing::debug!(%term, %epoch, "document not written: another one stands there");
+                None
+            }
+            Written::Later(wait) => {
+                self.try_again_in(wait);
+                Some(None)
+            }
+            Written::Below => Some(Some(End::BeginAnew("group stands below what was seen before"))),
+            Written::Refused(why) => {
+                tracing::error!(why, %term, %epoch, "the server does not take the document");
+                self.try_again_in(LOOK_FOR_THE_BUCKET);
+                Some(None)
+            }
+        }
+    }
+
+    async fn read_offsets(&mut self, task: &GroupTask, decision: &Decision) -> bool {
+        let bucket = &task.bucket;
+        let wanted: Vec<Partition> = decision.read_offsets.iter().copied().collect();
+        let mut reads = stream::iter(wanted)
+            .map(|partition| async move { (partition, start::read(bucket, partition).await) })
+            .buffer_unordered(READS_AT_ONCE);
+        while let Some((partition, read)) = reads.next().await {
+            match read {
+                Ok(record) => self.seen.offsets_mut().see(partition, record.fact()),
+                Err(error) => {
+                    let error = &error as &(dyn std::error::Error + 'static);
+                    tracing::warn!(error, %partition, "a commit record cannot be read");
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    async fn seed(&mut self, task: &GroupTask, decision: &Decision) -> bool {
+        let Some(meta) = self.seen.meta().known().cloned() else {
+            return false;
+        };
+        let (connection, bucket) = (&task.connection, &task.bucket);
+        match start::write_missing(connection, bucket, &meta, &decision.seed).await {
+            Ok(facts) => {
+                for (partition, fact) in facts {
+                    self.seen.offsets_mut().see(partition, fact);
+                }
+                true
+            }
+            Err(error) => {
+                let error = &error as &(dyn std::error::Error + 'static);
+                tracing::warn!(error, "start positions are not written yet");
+                false
+            }
+        }
+    }
+
+    fn try_again_in(&mut self, wait: Duration) {
+        let later = clock::now().after(wait);
+        self.not_before = Some(self.not_before.map_or(later, |d| d.min(later)));
+    }
+
+    /// Shows how the group is.
+    fn show(&mut self, task: &GroupTask, decision: &mut Decision) {
+        let conditions = std::mem::take(&mut decision.conditions);
+        task.report.conditions(&task.group, conditions);
+        task.report.coordinates(&task.group, self.seen.is_coordinating());
+        if let Slot::Known(document) = self.seen.document() {
+            task.report.document(&task.group, document, &self.seen);
+        }
+    }
+}
+
+fn tell(reasons: &[Reason], term: crate::group::Term, epoch: crate::group::GroupEpoch) {
+    let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+    tracing::info!(%term, %epoch, reasons = reasons.join("; "), "group document written");
+}

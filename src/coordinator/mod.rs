@@ -1,0 +1,21 @@
+//! The driver of [`decide`](crate::group::decide): observe, decide, write, adopt.
+//!
+//! One task per group owns everything that happens to it, so that nothing comes between a write and
+//! its adoption. Beside it runs the heart: its beats come back through the group's watch, and only
+//! while they do, time passes for the group's timers.
+
+mod feed;
+mod group_task;
+mod heart;
+mod meta;
+mod pace;
+pub mod provision;
+mod rebuild;
+mod report;
+mod run;
+mod start;
+mod write;
+
+pub use meta::{ImmutableMismatch, STANDALONE};
+pub use report::{GroupStatus, Phase};
+pub use run::{Coordinator, CoordinatorError, Settings};

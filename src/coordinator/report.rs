@@ -1,0 +1,247 @@
+//! How each group is, for probes, metrics and the log.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::group::decide::{Aspect, Condition, Observed, Reason, Trouble};
+use crate::group::{GroupDocument, GroupRef, Standing};
+use crate::metrics::{
+    CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, PartitionState,
+    PartitionsLabels, RebalanceLabels, RebalanceReason,
+};
+
+/// How far a group's coordination has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// The bucket is not loaded yet.
+    Starting,
+    /// The group is watched, and coordinated if this candidate is the one.
+    Watching,
+    /// It stopped with a trouble that only a person can mend.
+    Stopped,
+}
+
+/// One group, as this process sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupStatus {
+    /// How far it has come.
+    pub phase: Phase,
+    /// Whether this process coordinates it.
+    pub coordinates: bool,
+    /// How the group is, aspect by aspect.
+    pub conditions: BTreeMap<Aspect, Condition>,
+}
+
+/// All groups of a process. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    groups: Arc<Mutex<BTreeMap<GroupRef, GroupStatus>>>,
+    changed: tokio::sync::watch::Sender<()>,
+    metrics: CoordinatorMetrics,
+}
+
+// === impl GroupStatus ===
+
+impl Default for GroupStatus {
+    fn default() -> Self {
+        Self {
+            phase: Phase::Starting,
+            coordinates: false,
+            conditions: BTreeMap::new(),
+        }
+    }
+}
+
+// === impl Report ===
+
+impl Report {
+    pub(super) fn new(groups: impl Iterator<Item = GroupRef>, metrics: CoordinatorMetrics) -> Self {
+        let groups = groups.map(|group| (group, GroupStatus::default())).collect();
+        Self {
+            groups: Arc::new(Mutex::new(groups)),
+            changed: tokio::sync::watch::Sender::new(()),
+            metrics,
+        }
+    }
+
+    pub(super) fn metrics(&self) -> &CoordinatorMetrics {
+        &self.metrics
+    }
+
+    pub(super) fn statuses(&self) -> BTreeMap<GroupRef, GroupStatus> {
+        let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.clone()
+    }
+
+    /// Waits until every group has come this far.
+    pub(super) async fn all_beyond(&self, phase: Phase) {
+        let mut changed = self.changed.subscribe();
+        while !self.statuses().values().all(|status| status.phase > phase) {
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn phase(&self, group: &GroupRef, phase: Phase) {
+        self.update(group, |status| status.phase = phase);
+    }
+
+    pub(super) fn coordinates(&self, group: &GroupRef, coordinates: bool) {
+        self.update(group, |status| status.coordinates = coordinates);
+        let active = self.metrics.coordinator_active.get_or_create(&GroupLabels::of(group));
+        active.set(i64::from(coordinates));
+    }
+
+    /// Notes conditions; what changed is told in the log, once.
+    pub(super) fn conditions(&self, group: &GroupRef, conditions: Vec<Condition>) {
+        self.update(group, |status| {
+            for condition in conditions {
+                let before = status.conditions.get(&condition.aspect);
+                let trouble_before = before.and_then(|c| c.trouble);
+                if trouble_before != condition.trouble {
+                    tell(&condition, trouble_before);
+                }
+                status.conditions.insert(condition.aspect, condition);
+            }
+        });
+    }
+
+    /// Counts what brought a document about.
+    pub(super) fn wrote(&self, group: &GroupRef, reasons: &[Reason]) {
+        let labels = GroupLabels::of(group);
+        self.metrics.documents_written.get_or_create(&labels).inc();
+        let causes: Vec<RebalanceReason> = reasons.iter().filter_map(rebalance).collect();
+        for reason in RebalanceReason::ALL.iter().filter(|reason| causes.contains(reason)) {
+            let labels = RebalanceLabels::of(group, *reason);
+            self.metrics.rebalances.get_or_create(&labels).inc();
+        }
+    }
+
+    /// Shows the group document in numbers.
+    pub(super) fn document(&self, group: &GroupRef, document: &GroupDocument, seen: &Observed) {
+        let metrics = &self.metrics;
+        let labels = GroupLabels::of(group);
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        metrics.group_term.get_or_create(&labels).set(number(document.term.0));
+        metrics.group_epoch.get_or_create(&labels).set(number(document.epoch.0));
+        for state in MemberStanding::ALL {
+            let of = |standing| match standing {
+                Standing::Active => MemberStanding::Active,
+                Standing::Standby(_) => MemberStanding::Standby,
+                Standing::Draining => MemberStanding::Draining,
+            };
+            let members = document.members.values();
+            let count = members.filter(|entry| of(entry.standing) == *state).count();
+            let labels = MembersLabels::of(group, *state);
+            metrics.group_members.get_or_create(&labels).set(number(count as u64));
+        }
+        let stopped = seen.stopped_partitions();
+        for state in PartitionState::ALL {
+            let all = crate::group::Partition::all(u32::MAX).zip(&document.partitions);
+            let count = all.filter(|(partition, a)| {
+                let is = if stopped.contains(partition) {
+                    PartitionState::Stopped
+                } else if a.is_being_revoked() {
+                    PartitionState::Revoking
+                } else if a.owner.is_some() {
+                    PartitionState::Assigned
+                } else {
+                    PartitionState::Unassigned
+                };
+                is == *state
+            });
+            let labels = PartitionsLabels::of(group, *state);
+            let count = number(count.count() as u64);
+            metrics.group_partitions.get_or_create(&labels).set(count);
+        }
+        self.lag(&labels, &seen.reported_lags());
+    }
+
+    /// Lag as the owners report it: absent while that of any partition is unknown, never guessed.
+    fn lag(&self, labels: &GroupLabels, lags: &[Option<u64>]) {
+        let known: Option<Vec<u64>> = lags.iter().copied().collect();
+        let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+        let metrics = &self.metrics;
+        match known {
+            Some(lags) if !lags.is_empty() => {
+                let sum = lags.iter().fold(0_u64, |sum, lag| sum.saturating_add(*lag));
+                let most = lags.iter().copied().max().unwrap_or_default();
+                metrics.group_lag.get_or_create(labels).set(number(sum));
+                metrics.group_lag_max_partition.get_or_create(labels).set(number(most));
+            }
+            Some(_) | None => {
+                metrics.group_lag.remove(labels);
+                metrics.group_lag_max_partition.remove(labels);
+            }
+        }
+    }
+
+    fn update(&self, group: &GroupRef, change: impl FnOnce(&mut GroupStatus)) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(status) = groups.get_mut(group) else {
+            return;
+        };
+        let before = status.clone();
+        change(status);
+        let changed = *status != before;
+        drop(groups);
+        if changed {
+            self.changed.send_replace(());
+        }
+    }
+}
+
+fn tell(condition: &Condition, before: Option<Trouble>) {
+    let Condition {
+        aspect,
+        trouble,
+        detail,
+    } = condition;
+    match trouble {
+        None if before.is_none() => {}
+        None => tracing::info!(condition = %aspect, "well again"),
+        Some(trouble) => match trouble {
+            Trouble::Rebalancing | Trouble::NoMembers | Trouble::NoCoordinator => {
+                tracing::info!(condition = %aspect, reason = %trouble, detail);
+            }
+            Trouble::NoEligibleMember
+            | Trouble::AppNotConnected
+            | Trouble::DuplicateMember
+            | Trouble::VersionTooOld
+            | Trouble::CoordinatorFlapping
+            | Trouble::MessageStuck
+            | Trouble::MessagesLost
+            | Trouble::StateRolledBack => {
+                tracing::warn!(condition = %aspect, reason = %trouble, detail);
+            }
+            Trouble::StateLost
+            | Trouble::StateDamaged
+            | Trouble::OwnershipConflict
+            | Trouble::StreamRecreated
+            | Trouble::StreamTruncated
+            | Trouble::OffsetLost => {
+                tracing::error!(condition = %aspect, reason = %trouble, detail);
+            }
+        },
+    }
+}
+
+/// The label of what moved partitions; none of what did not.
+fn rebalance(reason: &Reason) -> Option<RebalanceReason> {
+    Some(match reason {
+        Reason::Joined(_) => RebalanceReason::Joined,
+        Reason::Left(_) => RebalanceReason::Left,
+        Reason::Died(_) => RebalanceReason::Died,
+        Reason::Replaced(..) => RebalanceReason::Replaced,
+        Reason::StandingChanged(_) => RebalanceReason::Eligibility,
+        Reason::SettingsChanged | Reason::GroupDeleted => RebalanceReason::Settings,
+        Reason::RebalanceTimeout(..) => RebalanceReason::TimedOut,
+        Reason::RolledBack(..) => RebalanceReason::Other,
+        Reason::TookOver(_)
+        | Reason::Seeded
+        | Reason::Retargeted(_)
+        | Reason::Released(..)
+        | Reason::Granted(..) => return None,
+    })
+}

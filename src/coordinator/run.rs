@@ -1,0 +1,291 @@
+//! All groups of one process.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use super::group_task::GroupTask;
+use super::provision::{self, Call, Change, Missing, ProvisionError, Provisioned};
+use super::report::{GroupStatus, Phase, Report};
+use crate::crd::ValidGroup;
+use crate::group::GroupRef;
+use crate::group::decide::{Aspect, Condition, Trouble};
+use crate::metrics::CoordinatorMetrics;
+use crate::nats::{CheckError, Connection, ConnectionEvent, Remedy};
+use crate::tasks::Tasks;
+
+/// The wait between attempts to provide the groups.
+const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
+
+/// A candidate beats at least this often within its session timeout.
+const BEATS_PER_SESSION: u32 = 8;
+
+/// A candidate beats at least this often.
+const LONGEST_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How this process coordinates.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its label.
+    pub id: String,
+    /// The live candidate with the highest (priority, id) tries first.
+    pub priority: i32,
+    /// Silence of a holder after which another candidate takes over.
+    pub session_timeout: Duration,
+    /// The first part of the buckets' names.
+    pub prefix: String,
+    /// What may be made.
+    pub missing: Missing,
+}
+
+/// The coordinators of some groups, in one process.
+#[derive(Clone, Debug)]
+pub struct Coordinator {
+    settings: Settings,
+    connection: Connection,
+    report: Report,
+}
+
+/// Why the groups are not coordinated.
+#[derive(Debug, thiserror::Error)]
+pub enum CoordinatorError {
+    /// The server cannot be used.
+    #[error(transparent)]
+    Server(#[from] CheckError),
+    /// A group cannot be provided.
+    #[error(transparent)]
+    Provision(#[from] ProvisionError),
+}
+
+// === impl Settings ===
+
+impl Settings {
+    /// Time between the candidate's beats.
+    pub fn heartbeat_interval(&self) -> Duration {
+        (self.session_timeout / BEATS_PER_SESSION).min(LONGEST_INTERVAL)
+    }
+}
+
+// === impl CoordinatorError ===
+
+impl CoordinatorError {
+    /// What this calls for.
+    pub fn calls_for(&self) -> Call {
+        match self {
+            Self::Server(error) => match error.remedy() {
+                Remedy::Retry | Remedy::Observe => Call::Retry,
+                Remedy::AskOperator => Call::Person,
+            },
+            Self::Provision(error) => error.calls_for(),
+        }
+    }
+}
+
+// === impl Coordinator ===
+
+impl Coordinator {
+    /// A coordinator that has done nothing yet.
+    pub fn new(
+        settings: Settings,
+        connection: Connection,
+        groups: &[ValidGroup],
+        metrics: CoordinatorMetrics,
+    ) -> Self {
+        let names = groups.iter().map(|group| group.group.clone());
+        Self {
+            report: Report::new(names, metrics),
+            settings,
+            connection,
+        }
+    }
+
+    /// How each group is.
+    pub fn statuses(&self) -> BTreeMap<GroupRef, GroupStatus> {
+        self.report.statuses()
+    }
+
+    /// Whether the server is there.
+    pub fn is_connected(&self) -> bool {
+        self.connection.is_up()
+    }
+
+    /// Waits until every group is watched, or stopped with a trouble.
+    pub async fn ready(&self) {
+        self.report.all_beyond(Phase::Starting).await;
+    }
+
+    /// Coordinates the groups until told to stop. What speaks against any of them is said before
+    /// anything is changed; as long as the server is away it is waited for.
+    pub async fn run(
+        &self,
+        groups: &[ValidGroup],
+        stopping: CancellationToken,
+    ) -> Result<(), CoordinatorError> {
+        let watcher = Tasks::new();
+        let it = self.clone();
+        watcher.spawn("connection", |stop| it.watch_the_connection(stop));
+        let provided = tokio::select! {
+            () = stopping.cancelled() => None,
+            provided = self.provide_all(groups) => Some(provided),
+        };
+        let ended = match provided {
+            None => Ok(()),
+            Some(Err(error)) => Err(error),
+            Some(Ok(provided)) => {
+                self.coordinate(provided, &stopping).await;
+                Ok(())
+            }
+        };
+        watcher.stop().await;
+        self.connection.close().await;
+        ended
+    }
+
+    async fn coordinate(&self, provided: Vec<Provided>, stopping: &CancellationToken) {
+        let tasks = Tasks::new();
+        for it in provided {
+            let span = tracing::info_span!(
+                "group",
+                namespace = %it.group.namespace,
+                group = %it.group.name
+            );
+            let Some(provided) = it.provided else {
+                continue;
+            };
+            let Some(id) = provided.facts.id.clone() else {
+                continue;
+            };
+            let task = GroupTask {
+                settings: self.settings.clone(),
+                group: it.group,
+                connection: self.connection.clone(),
+                bucket: provided.bucket,
+                id,
+                created: provided.facts.created,
+                report: self.report.clone(),
+            };
+            tasks.spawn_vital("coordinator", |stop| task.run(stop).instrument(span));
+        }
+        tokio::select! {
+            () = stopping.cancelled() => {}
+            () = tasks.stopping().cancelled_owned() => {}
+        }
+        tasks.stop().await;
+    }
+
+    /// Looks at all groups, then provides them.
+    async fn provide_all(&self, groups: &[ValidGroup]) -> Result<Vec<Provided>, CoordinatorError> {
+        let mut told = String::new();
+        loop {
+            match self.try_to_provide(groups).await {
+                Ok(provided) => return Ok(provided),
+                Err(error) if error.calls_for() == Call::Retry => {
+                    let why = error.to_string();
+                    if why != told {
+                        tracing::warn!(why, "the groups cannot be provided yet; trying again");
+                        told = why;
+                    }
+                    tokio::time::sleep(BETWEEN_ATTEMPTS).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn try_to_provide(
+        &self,
+        groups: &[ValidGroup],
+    ) -> Result<Vec<Provided>, CoordinatorError> {
+        self.connection.check_version().await?;
+        let (connection, prefix) = (&self.connection, &self.settings.prefix);
+        let missing = self.settings.missing;
+        for group in groups {
+            let looked = provision::inspect(connection, prefix, group, missing).await;
+            self.unless_stopped(group, looked)?;
+        }
+        let mut provided = Vec::new();
+        for group in groups {
+            let made = provision::provide(connection, prefix, group, missing).await;
+            let made = self.unless_stopped(group, made)?;
+            if let Some(made) = &made {
+                tell(group, made);
+            }
+            provided.push(Provided {
+                group: group.group.clone(),
+                provided: made,
+            });
+        }
+        Ok(provided)
+    }
+
+    /// A damaged document stops its group with a condition; the others run. // P14
+    fn unless_stopped<T>(
+        &self,
+        group: &ValidGroup,
+        outcome: Result<T, ProvisionError>,
+    ) -> Result<Option<T>, ProvisionError> {
+        match outcome {
+            Ok(done) => Ok(Some(done)),
+            Err(error @ ProvisionError::MetaDamaged { .. }) => {
+                let detail = error.to_string();
+                let damaged = Condition::trouble(Aspect::Provisioned, Trouble::StateDamaged, detail);
+                self.report.conditions(&group.group, vec![damaged]);
+                self.report.phase(&group.group, Phase::Stopped);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Says once that the server is away, and once that it is back.
+    async fn watch_the_connection(self, stopping: CancellationToken) {
+        let mut events = self.connection.events();
+        let connected = &self.report.metrics().nats_connected;
+        connected.set(i64::from(self.connection.is_up()));
+        loop {
+            let event = tokio::select! {
+                () = stopping.cancelled() => return,
+                event = events.recv() => event,
+            };
+            match event {
+                Ok(ConnectionEvent::Connected) => {
+                    connected.set(1);
+                    tracing::info!("connected to NATS");
+                }
+                Ok(ConnectionEvent::Disconnected) => {
+                    connected.set(0);
+                    tracing::warn!("NATS is away; members go on, membership changes wait");
+                }
+                Ok(ConnectionEvent::SlowConsumer) => tracing::warn!("messages were dropped"),
+                Ok(ConnectionEvent::Complaint(text)) => tracing::debug!(text, "NATS complains"),
+                Err(tokio::sync::broadcast::error::RecvError::Lagged(_)) => {}
+                Err(tokio::sync::broadcast::error::RecvError::Closed) => return,
+            }
+        }
+    }
+}
+
+/// A group, and what was provided of it; nothing if it is stopped.
+struct Provided {
+    group: GroupRef,
+    provided: Option<Provisioned>,
+}
+
+fn tell(group: &ValidGroup, made: &Provisioned) {
+    let ignored = group.ignored_without_kubernetes();
+    if !ignored.is_empty() {
+        tracing::info!(group = %group.group, ?ignored, "fields without effect outside Kubernetes");
+    }
+    for difference in &made.facts.differences {
+        tracing::warn!(group = %group.group, %difference, "a setting of the bucket has drifted");
+    }
+    match made.change {
+        Change::Nothing => {}
+        Change::Made => tracing::info!(group = %group.group, "group made"),
+        Change::Updated(generation) => {
+            tracing::info!(group = %group.group, %generation, "settings updated");
+        }
+    }
+}
