@@ -6,6 +6,7 @@
 
 mod completions;
 mod connection;
+mod coordinator;
 mod crd;
 mod failure;
 mod group;
@@ -43,6 +44,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Coordinator(coordinator::Flags),
     Group(group::Flags),
     Publish(publish::Flags),
     Worker(worker::Flags),
@@ -88,6 +90,7 @@ fn run(command: Command) -> Result<(), Failure> {
         .map_err(|e| Failure::failed(format!("cannot start threads: {e}")))?;
     runtime.block_on(async {
         match command {
+            Command::Coordinator(flags) => flags.run().await,
             Command::Group(flags) => flags.run().await,
             Command::Publish(flags) => flags.run().await,
             Command::Worker(flags) => flags.run().await,

@@ -56,7 +56,6 @@ struct Life {
     pace: Pace,
     not_before: Option<Timestamp>,
     look_again: Timestamp,
-    shown: crate::group::Revision,
 }
 
 /// Why a life ended.
@@ -179,7 +178,6 @@ impl Life {
             pace: Pace::default(),
             not_before: None,
             look_again: clock::now(),
-            shown: crate::group::Revision(0),
         }
     }
 
@@ -282,7 +280,9 @@ impl Life {
                 self.try_again_in(wait);
                 Some(None)
             }
-            Written::Below => Some(Some(End::BeginAnew("group stands below what was seen before"))),
+            Written::Below => Some(Some(End::BeginAnew(
+                "group stands below what was seen before",
+            ))),
             Written::Refused(why) => {
                 tracing::error!(why, %term, %epoch, "the server does not take the document");
                 self.try_again_in(LOOK_FOR_THE_BUCKET);
@@ -339,7 +339,8 @@ impl Life {
     fn show(&mut self, task: &GroupTask, decision: &mut Decision) {
         let conditions = std::mem::take(&mut decision.conditions);
         task.report.conditions(&task.group, conditions);
-        task.report.coordinates(&task.group, self.seen.is_coordinating());
+        task.report
+            .coordinates(&task.group, self.seen.is_coordinating());
         if let Slot::Known(document) = self.seen.document() {
             task.report.document(&task.group, document, &self.seen);
         }

@@ -53,7 +53,12 @@ pub(super) fn next(
     revive: bool,
 ) -> Result<Option<Meta>, ImmutableMismatch> {
     unchanged("spec.source", &old.source, &group.source, source_in_words)?;
-    unchanged("spec.startFrom", &old.start_from, &group.start_from, start_in_words)?;
+    unchanged(
+        "spec.startFrom",
+        &old.start_from,
+        &group.start_from,
+        start_in_words,
+    )?;
     let mut new = Meta {
         delivery: group.delivery.clone(),
         membership: group.membership.clone(),

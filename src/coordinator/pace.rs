@@ -48,6 +48,9 @@ mod tests {
         assert_eq!(pace.wait_until(now), Some(now.after(LEAST)));
         assert_eq!(pace.wait_until(now.after(LEAST)), None);
         pace.wrote(50_000, 1000, now);
-        assert_eq!(pace.wait_until(now), Some(now.after(Duration::from_secs(1))));
+        assert_eq!(
+            pace.wait_until(now),
+            Some(now.after(Duration::from_secs(1)))
+        );
     }
 }

@@ -129,7 +129,9 @@ pub enum ProvisionError {
         stream: String,
     },
     /// A stream that Lockstep would make is there and is another one.
-    #[error("ImmutableMismatch: group {group}: stream {stream} exists with {found}, wanted {wanted}")]
+    #[error(
+        "ImmutableMismatch: group {group}: stream {stream} exists with {found}, wanted {wanted}"
+    )]
     StreamDiffers {
         /// The group.
         group: GroupRef,
@@ -383,17 +385,22 @@ async fn look_at_streams(
     missing: Missing,
     exists: bool,
 ) -> Result<Vec<NewStream>, ProvisionError> {
-    let wanted: BTreeMap<&str, &NewStream> =
-        group.create.iter().map(|new| (new.name.as_str(), new)).collect();
+    let wanted: BTreeMap<&str, &NewStream> = group
+        .create
+        .iter()
+        .map(|new| (new.name.as_str(), new))
+        .collect();
     let mut to_make = Vec::new();
     for stream in group.source.streams() {
         let new = wanted.get(stream.as_str()).copied();
         match (streams::info(connection, &stream).await, new) {
             (Ok(facts), new) => {
-                facts.check().map_err(|refusal| ProvisionError::Unreadable {
-                    group: group.group.clone(),
-                    refusal,
-                })?;
+                facts
+                    .check()
+                    .map_err(|refusal| ProvisionError::Unreadable {
+                        group: group.group.clone(),
+                        refusal,
+                    })?;
                 if let Some(new) = new {
                     check_made(group, &facts, new)?;
                 }
@@ -447,14 +454,19 @@ async fn make_stream(connection: &Connection, new: &NewStream) -> Result<(), Pro
     let mut plan = StreamPlan {
         name: new.name.clone(),
         subjects: new.subjects.clone(),
-        transform: new.transform.as_ref().map(|t| (t.source.clone(), t.destination.clone())),
+        transform: new
+            .transform
+            .as_ref()
+            .map(|t| (t.source.clone(), t.destination.clone())),
         replicas: new.replicas.unwrap_or(USUAL_REPLICAS),
         storage: match new.storage {
             Storage::File => "file",
             Storage::Memory => "memory",
         }
         .to_owned(),
-        max_age: new.max_age.map_or(0, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
+        max_age: new
+            .max_age
+            .map_or(0, |age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX)),
         max_bytes: new.max_bytes,
     };
     let mut made = streams::create(connection, &plan).await;

@@ -63,9 +63,9 @@ async fn listen(bucket: &Bucket, wait: Duration) -> BTreeMap<Partition, Sequence
         };
         let entry = match event {
             Some(WatchEvent::Entry(entry)) => entry,
-            Some(
-                WatchEvent::Loaded | WatchEvent::Restarted { .. } | WatchEvent::Gone { .. },
-            ) => continue,
+            Some(WatchEvent::Loaded | WatchEvent::Restarted { .. } | WatchEvent::Gone { .. }) => {
+                continue;
+            }
             None => return reported,
         };
         let EntryValue::Put(bytes) = entry.value else {

@@ -56,7 +56,9 @@ impl Default for GroupStatus {
 
 impl Report {
     pub(super) fn new(groups: impl Iterator<Item = GroupRef>, metrics: CoordinatorMetrics) -> Self {
-        let groups = groups.map(|group| (group, GroupStatus::default())).collect();
+        let groups = groups
+            .map(|group| (group, GroupStatus::default()))
+            .collect();
         Self {
             groups: Arc::new(Mutex::new(groups)),
             changed: tokio::sync::watch::Sender::new(()),
@@ -89,7 +91,10 @@ impl Report {
 
     pub(super) fn coordinates(&self, group: &GroupRef, coordinates: bool) {
         self.update(group, |status| status.coordinates = coordinates);
-        let active = self.metrics.coordinator_active.get_or_create(&GroupLabels::of(group));
+        let active = self
+            .metrics
+            .coordinator_active
+            .get_or_create(&GroupLabels::of(group));
         active.set(i64::from(coordinates));
     }
 
@@ -112,7 +117,10 @@ impl Report {
         let labels = GroupLabels::of(group);
         self.metrics.documents_written.get_or_create(&labels).inc();
         let causes: Vec<RebalanceReason> = reasons.iter().filter_map(rebalance).collect();
-        for reason in RebalanceReason::ALL.iter().filter(|reason| causes.contains(reason)) {
+        for reason in RebalanceReason::ALL
+            .iter()
+            .filter(|reason| causes.contains(reason))
+        {
             let labels = RebalanceLabels::of(group, *reason);
             self.metrics.rebalances.get_or_create(&labels).inc();
         }
@@ -123,8 +131,14 @@ impl Report {
         let metrics = &self.metrics;
         let labels = GroupLabels::of(group);
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
-        metrics.group_term.get_or_create(&labels).set(number(document.term.0));
-        metrics.group_epoch.get_or_create(&labels).set(number(document.epoch.0));
+        metrics
+            .group_term
+            .get_or_create(&labels)
+            .set(number(document.term.0));
+        metrics
+            .group_epoch
+            .get_or_create(&labels)
+            .set(number(document.epoch.0));
         for state in MemberStanding::ALL {
             let of = |standing| match standing {
                 Standing::Active => MemberStanding::Active,
@@ -134,7 +148,10 @@ impl Report {
             let members = document.members.values();
             let count = members.filter(|entry| of(entry.standing) == *state).count();
             let labels = MembersLabels::of(group, *state);
-            metrics.group_members.get_or_create(&labels).set(number(count as u64));
+            metrics
+                .group_members
+                .get_or_create(&labels)
+                .set(number(count as u64));
         }
         let stopped = seen.stopped_partitions();
         for state in PartitionState::ALL {
@@ -168,7 +185,10 @@ impl Report {
                 let sum = lags.iter().fold(0_u64, |sum, lag| sum.saturating_add(*lag));
                 let most = lags.iter().copied().max().unwrap_or_default();
                 metrics.group_lag.get_or_create(labels).set(number(sum));
-                metrics.group_lag_max_partition.get_or_create(labels).set(number(most));
+                metrics
+                    .group_lag_max_partition
+                    .get_or_create(labels)
+                    .set(number(most));
             }
             Some(_) | None => {
                 metrics.group_lag.remove(labels);

@@ -230,7 +230,8 @@ impl Coordinator {
             Ok(done) => Ok(Some(done)),
             Err(error @ ProvisionError::MetaDamaged { .. }) => {
                 let detail = error.to_string();
-                let damaged = Condition::trouble(Aspect::Provisioned, Trouble::StateDamaged, detail);
+                let damaged =
+                    Condition::trouble(Aspect::Provisioned, Trouble::StateDamaged, detail);
                 self.report.conditions(&group.group, vec![damaged]);
                 self.report.phase(&group.group, Phase::Stopped);
                 Ok(None)

@@ -55,7 +55,7 @@ pub(super) async fn write(
             Written::Stored(size)
         }
         CasOutcome::Conflict { stands_at } => look_up(bucket, seen, stands_at).await, // P23
-        CasOutcome::Busy => Written::Later(BETWEEN_LOOKS), // P24
+        CasOutcome::Busy => Written::Later(BETWEEN_LOOKS),                            // P24
         CasOutcome::Unknown { why } => {
             tracing::warn!(why, "document not acknowledged; looking what stands there"); // P25
             look_up(bucket, seen, None).await
@@ -75,7 +75,10 @@ async fn look_up(bucket: &Bucket, seen: &mut Observed, stands_at: Option<Revisio
             Ok(Some(entry)) if Some(entry.revision) >= stands_at && entry.revision >= expected => {
                 let now = clock::now();
                 let group = feed::slot(&entry.value, wire::group::decode);
-                let mine = group.known().filter(|document| seen.is_mine(document)).cloned();
+                let mine = group
+                    .known()
+                    .filter(|document| seen.is_mine(document))
+                    .cloned();
                 match mine {
                     Some(document) if entry.revision > expected => {
                         seen.adopt(document, entry.revision, now);

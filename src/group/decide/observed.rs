@@ -277,7 +277,8 @@ impl Observed {
             let sight = self.members.get(a.owner.as_ref()?)?;
             let mut held = sight.says.held.iter();
             let held = held.find(|h| h.partition == partition && h.epoch == a.epoch)?;
-            held.pending.map(|pending| pending + u64::from(held.in_flight))
+            held.pending
+                .map(|pending| pending + u64::from(held.in_flight))
         });
         lag.collect()
     }
