@@ -191,6 +191,13 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: Some(Box::new(
+                proptest::test_runner::FileFailurePersistence::WithSource("regressions"),
+            )),
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn a_duration_is_read_back_as_it_was(millis in 0_u64..300_000_000_000) {
             let duration = Duration::from_millis(millis);

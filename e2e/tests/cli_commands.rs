@@ -4,6 +4,13 @@
 //! be shown, odd ones included. What coordinators and members make of commands is tested with
 //! processes.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::format_collect,
+    reason = "a test stops at what it did not expect; its strings are short"
+)]
+
 #[path = "cli/changing.rs"]
 mod changing;
 #[path = "cli/partitions.rs"]

@@ -205,6 +205,13 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: Some(Box::new(
+                proptest::test_runner::FileFailurePersistence::WithSource("regressions"),
+            )),
+            ..ProptestConfig::default()
+        })]
+
         /// Against a stream in which every message is known.
         #[test]
         fn what_is_said_of_the_lag_is_true(

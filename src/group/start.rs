@@ -203,6 +203,13 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: Some(Box::new(
+                proptest::test_runner::FileFailurePersistence::WithSource("regressions"),
+            )),
+            ..ProptestConfig::default()
+        })]
+
         #[test]
         fn a_position_is_never_outside_the_stream(
             start in starts(),

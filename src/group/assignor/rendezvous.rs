@@ -39,7 +39,7 @@ impl Assignor for Rendezvous {
             // The later of equals loses, so that two members of one id are told apart by order.
             let best = (0..open.len())
                 .rev()
-                .max_by_key(|at| mix(open[*at].1 ^ salt));
+                .max_by_key(|at| rank(open[*at].1, salt));
             let Some(at) = best else { break };
             let member = open[at].0;
             owners.push(member);
@@ -52,13 +52,21 @@ impl Assignor for Rendezvous {
     }
 }
 
-/// FNV-1a 64 of a member's id.
+/// What a member's id adds to its ranks: FNV-1a 64, spread.
 fn seed(id: &MemberId) -> u64 {
-    id.as_str()
+    let hash = id
+        .as_str()
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        });
+    mix(hash)
+}
+
+/// How highly a member ranks a partition. One multiplication: it is done members x partitions
+/// times, and only the upper bits, which depend on all others, decide.
+fn rank(seed: u64, salt: u64) -> u64 {
+    (seed ^ salt).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// Spreads a difference in any bit over all bits (the finaliser of splitmix64).

@@ -35,12 +35,17 @@ enum Wish {
 /// The common thing itself: zone and id, as far as the wish is about them.
 type Label<'a> = (Option<&'a str>, Option<&'a str>);
 
+/// Who has what in common by one wish. Labels are spoken of by index; what no member has is none.
+struct Labels {
+    wish: Wish,
+    count: usize,
+    of_member: Vec<Option<usize>>,
+    of_partition: Vec<Option<usize>>,
+}
+
 /// An assignment in the making. Members and partitions are spoken of by index.
-struct Desk<'a> {
-    members: &'a [Candidate],
-    partitions: &'a [&'a PartitionInput],
-    previous: &'a Previous,
-    wishes: &'static [Wish],
+struct Desk {
+    wishes: Vec<Labels>,
     owner: Vec<Option<usize>>,
     held: Vec<usize>,
     share: Vec<usize>,
@@ -85,13 +90,15 @@ fn assign(
     members: &[Candidate],
     partitions: &[PartitionInput],
     previous: &Previous,
-    wishes: &'static [Wish],
+    wishes: &[Wish],
 ) -> Target {
     let (members, partitions) = (willing(members), in_order(partitions));
     if members.is_empty() {
         return Target::new();
     }
-    let mut desk = Desk::of(&members, &partitions, previous, wishes);
+    let mut desk = Desk::of(&members, &partitions, previous);
+    let labels = |wish: &Wish| Labels::of(*wish, &members, &partitions, previous);
+    desk.wishes = wishes.iter().map(labels).collect();
     desk.set_shares();
     desk.let_go();
     desk.fulfil_wishes();
@@ -112,16 +119,49 @@ impl Wish {
     }
 }
 
+// === impl Labels ===
+
+impl Labels {
+    fn of(
+        wish: Wish,
+        members: &[Candidate],
+        partitions: &[&PartitionInput],
+        previous: &Previous,
+    ) -> Self {
+        let mut known: BTreeMap<Label<'_>, usize> = BTreeMap::new();
+        let of_member: Vec<Option<usize>> = members
+            .iter()
+            .map(|m| {
+                let label = wish.label(m.zone.as_deref(), Some(m.id.as_str()))?;
+                let next = known.len();
+                Some(*known.entry(label).or_insert(next))
+            })
+            .collect();
+        let of_partition = |p: &&PartitionInput| {
+            let id = previous.last_ids.get(&p.partition);
+            let label = wish.label(p.zone.as_deref(), id.map(MemberId::as_str))?;
+            known.get(&label).copied()
+        };
+        Self {
+            wish,
+            count: known.len(),
+            of_partition: partitions.iter().map(of_partition).collect(),
+            of_member,
+        }
+    }
+
+    /// Whether this owner is whom the partition would wish for.
+    fn is_at_home(&self, p: usize, owner: Option<usize>) -> bool {
+        let wanted = self.of_partition[p];
+        wanted.is_some() && wanted == owner.and_then(|m| self.of_member[m])
+    }
+}
+
 // === impl Desk ===
 
-impl<'a> Desk<'a> {
+impl Desk {
     /// Everything with whoever has it.
-    fn of(
-        members: &'a [Candidate],
-        partitions: &'a [&'a PartitionInput],
-        previous: &'a Previous,
-        wishes: &'static [Wish],
-    ) -> Self {
+    fn of(members: &[Candidate], partitions: &[&PartitionInput], previous: &Previous) -> Self {
         let at: BTreeMap<&Incarnation, usize> = members
             .iter()
             .enumerate()
@@ -132,58 +172,33 @@ impl<'a> Desk<'a> {
         let mut held = vec![0; members.len()];
         owner.iter().flatten().for_each(|m| held[*m] += 1);
         Self {
-            members,
-            partitions,
-            previous,
-            wishes,
+            wishes: Vec::new(),
             owner,
             held,
             share: vec![partitions.len() / members.len(); members.len()],
         }
     }
 
-    fn wanted_by(&self, p: usize, wish: Wish) -> Option<Label<'a>> {
-        let partition = self.partitions[p];
-        let id = self.previous.last_ids.get(&partition.partition);
-        wish.label(partition.zone.as_deref(), id.map(MemberId::as_str))
-    }
-
-    fn label_of(&self, m: usize, wish: Wish) -> Option<Label<'a>> {
-        let member = &self.members[m];
-        wish.label(member.zone.as_deref(), Some(member.id.as_str()))
-    }
-
-    /// Whether the partition's owner is whom it would wish for.
-    fn is_at_home(&self, p: usize, wish: Wish) -> bool {
-        let wanted = self.wanted_by(p, wish);
-        let owner = self.owner[p].and_then(|m| self.label_of(m, wish));
-        wanted.is_some() && wanted == owner
-    }
-
     fn room(&self, m: usize) -> usize {
         self.share[m].saturating_sub(self.held[m])
-    }
-
-    fn is_over(&self, m: usize) -> bool {
-        self.held[m] > self.share[m]
     }
 
     /// Hands out the larger shares: to members that hold more than q, then to those for whom
     /// there are more wishes than q, then in order.
     fn set_shares(&mut self) {
-        let q = self.partitions.len() / self.members.len();
-        let mut extra = self.partitions.len() % self.members.len();
-        let mut takes: Vec<usize> = (0..self.members.len()).collect();
+        let q = self.owner.len() / self.share.len();
+        let mut extra = self.owner.len() % self.share.len();
+        let mut takes: Vec<usize> = (0..self.share.len()).collect();
         takes.sort_by_key(|m| self.held[*m] <= q); // stable
         let rich = self.held.iter().filter(|held| **held > q).count();
         let (first, second) = takes.split_at(rich);
         for tier in [first, second] {
             let mut waiting = tier.to_vec();
-            for wish in self.wishes {
-                let mut unmet = self.unmet(*wish, q);
+            for wish in &self.wishes {
+                let mut unmet = self.unmet(wish);
                 waiting.retain(|m| {
-                    let wished = self.label_of(*m, *wish).and_then(|l| unmet.get_mut(&l));
-                    let Some(unmet) = wished.filter(|u| **u > 0 && extra > 0) else {
+                    let unmet = wish.of_member[*m].map(|l| &mut unmet[l]);
+                    let Some(unmet) = unmet.filter(|u| **u > 0 && extra > 0) else {
                         return true;
                     };
                     *unmet -= 1;
@@ -199,23 +214,20 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Per label, how many partitions are wished for beyond `q` for each of its members.
-    fn unmet(&self, wish: Wish, q: usize) -> BTreeMap<Label<'a>, usize> {
-        let mut wished: BTreeMap<Label<'a>, usize> = BTreeMap::new();
-        for p in 0..self.partitions.len() {
-            let theirs = self.owner[p].and_then(|m| self.label_of(m, wish));
-            let theirs = theirs.filter(|_| wish == Wish::Id);
-            let wanted = self.wanted_by(p, wish);
-            for label in wanted
-                .iter()
-                .chain(theirs.iter().filter(|t| wanted != Some(**t)))
-            {
-                *wished.entry(*label).or_default() += 1;
+    /// Per label, how many partitions are wished for beyond the shares of its members.
+    fn unmet(&self, wish: &Labels) -> Vec<usize> {
+        let mut wished = vec![0_usize; wish.count];
+        for (wanted, owner) in wish.of_partition.iter().zip(&self.owner) {
+            wanted.iter().for_each(|label| wished[*label] += 1);
+            // What an id has is its own as well; what is in a zone by chance is not.
+            let theirs = owner.and_then(|m| wish.of_member[m]);
+            if wish.wish == Wish::Id && theirs != *wanted {
+                theirs.iter().for_each(|label| wished[*label] += 1);
             }
         }
-        for m in 0..self.members.len() {
-            if let Some(count) = self.label_of(m, wish).and_then(|l| wished.get_mut(&l)) {
-                *count = count.saturating_sub(self.share[m].max(q));
+        for (label, share) in wish.of_member.iter().zip(&self.share) {
+            if let Some(label) = label {
+                wished[*label] = wished[*label].saturating_sub(*share);
             }
         }
         wished
@@ -224,49 +236,47 @@ impl<'a> Desk<'a> {
     /// Takes the surplus from whoever holds more than its share: first what somebody with room
     /// wishes for, then what is not where it would wish to be, then the highest numbers.
     fn let_go(&mut self) {
-        for wish in self.wishes {
-            let mut room = self.room_by_label(*wish);
-            for p in (0..self.partitions.len()).rev() {
-                let wanted = self
-                    .wanted_by(p, *wish)
-                    .filter(|_| !self.is_at_home(p, *wish));
-                let place = wanted.and_then(|l| room.get_mut(&l)).filter(|r| **r > 0);
-                if let Some(place) = place
+        let wishes = std::mem::take(&mut self.wishes);
+        for wish in &wishes {
+            let mut room = self.room_by_label(wish);
+            for p in (0..self.owner.len()).rev() {
+                let wanted = wish.of_partition[p].filter(|label| room[*label] > 0);
+                if let Some(label) = wanted
+                    && !wish.is_at_home(p, self.owner[p])
                     && self.take_if_over(p)
                 {
-                    *place -= 1;
+                    room[label] -= 1;
                 }
             }
         }
-        for p in (0..self.partitions.len()).rev() {
-            if !self.wishes.iter().any(|w| self.is_at_home(p, *w)) {
+        for p in (0..self.owner.len()).rev() {
+            if !wishes.iter().any(|w| w.is_at_home(p, self.owner[p])) {
                 self.take_if_over(p);
             }
         }
-        for p in (0..self.partitions.len()).rev() {
+        for p in (0..self.owner.len()).rev() {
             self.take_if_over(p);
         }
+        self.wishes = wishes;
     }
 
     /// Room per label that is not needed for partitions without an owner.
-    fn room_by_label(&self, wish: Wish) -> BTreeMap<Label<'a>, usize> {
-        let mut room: BTreeMap<Label<'a>, usize> = BTreeMap::new();
-        for m in 0..self.members.len() {
-            if let Some(label) = self.label_of(m, wish) {
-                *room.entry(label).or_default() += self.room(m);
-            }
+    fn room_by_label(&self, wish: &Labels) -> Vec<usize> {
+        let mut room = vec![0_usize; wish.count];
+        for (m, label) in wish.of_member.iter().enumerate() {
+            label.iter().for_each(|label| room[*label] += self.room(m));
         }
-        for p in (0..self.partitions.len()).filter(|p| self.owner[*p].is_none()) {
-            let wanted = self.wanted_by(p, wish);
-            if let Some(room) = wanted.and_then(|l| room.get_mut(&l)) {
-                *room = room.saturating_sub(1);
+        for (wanted, owner) in wish.of_partition.iter().zip(&self.owner) {
+            if let (Some(label), None) = (wanted, owner) {
+                room[*label] = room[*label].saturating_sub(1);
             }
         }
         room
     }
 
+    /// Takes the partition from an owner that holds more than its share.
     fn take_if_over(&mut self, p: usize) -> bool {
-        let Some(owner) = self.owner[p].filter(|m| self.is_over(*m)) else {
+        let Some(owner) = self.owner[p].filter(|m| self.held[*m] > self.share[*m]) else {
             return false;
         };
         self.held[owner] -= 1;
@@ -274,32 +284,25 @@ impl<'a> Desk<'a> {
         true
     }
 
-    fn give(&mut self, p: usize, m: usize) {
-        self.owner[p] = Some(m);
-        self.held[m] += 1;
-    }
-
     fn fulfil_wishes(&mut self) {
-        for wish in self.wishes {
-            let mut takers: BTreeMap<Label<'a>, VecDeque<usize>> = BTreeMap::new();
-            for m in 0..self.members.len() {
-                if let Some(label) = self.label_of(m, *wish) {
-                    takers.entry(label).or_default().push_back(m);
-                }
+        let wishes = std::mem::take(&mut self.wishes);
+        for wish in &wishes {
+            let mut takers = vec![VecDeque::new(); wish.count];
+            for (m, label) in wish.of_member.iter().enumerate() {
+                label.iter().for_each(|label| takers[*label].push_back(m));
             }
-            for p in 0..self.partitions.len() {
-                let free = self.owner[p].is_none();
-                let wanted = self.wanted_by(p, *wish).filter(|_| free);
-                if let Some(turn) = wanted.and_then(|l| takers.get_mut(&l)) {
-                    self.give_in_turn(p, turn);
+            for (p, wanted) in wish.of_partition.iter().enumerate() {
+                if let (Some(label), None) = (wanted, self.owner[p]) {
+                    self.give_in_turn(p, &mut takers[*label]);
                 }
             }
         }
+        self.wishes = wishes;
     }
 
     fn deal_the_rest(&mut self) {
-        let mut turn: VecDeque<usize> = (0..self.members.len()).collect();
-        for p in 0..self.partitions.len() {
+        let mut turn: VecDeque<usize> = (0..self.share.len()).collect();
+        for p in 0..self.owner.len() {
             if self.owner[p].is_none() {
                 self.give_in_turn(p, &mut turn);
             }
@@ -310,7 +313,8 @@ impl<'a> Desk<'a> {
     fn give_in_turn(&mut self, p: usize, turn: &mut VecDeque<usize>) {
         while let Some(m) = turn.pop_front() {
             if self.room(m) > 0 {
-                self.give(p, m);
+                self.owner[p] = Some(m);
+                self.held[m] += 1;
                 turn.push_back(m);
                 return;
             }

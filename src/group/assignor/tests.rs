@@ -224,6 +224,16 @@ fn zone_aware_lets_go_first_of_what_the_newcomer_is_near_to() {
 }
 
 #[test]
+fn zone_aware_keeps_what_is_at_home_when_nobody_wishes_for_the_rest() {
+    let mut four = led_from(&["x", "y", "x", "y"]);
+    four[3].zone = None;
+    let alone = ZoneAware.assign(&[zoned("a", "x")], &four, &Previous::default());
+    let two = [zoned("a", "x"), member("b")];
+    let target = ZoneAware.assign(&two, &four, &after(&alone));
+    assert_eq!(owned(&target, "a1"), [0, 2]);
+}
+
+#[test]
 fn zone_aware_gives_the_larger_share_to_the_zone_with_more_leaders() {
     let two = [zoned("a", "x"), zoned("b", "y")];
     let target = ZoneAware.assign(&two, &led_from(&["y", "y", "x"]), &Previous::default());
