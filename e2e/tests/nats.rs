@@ -9,7 +9,11 @@
 
 mod nats {
     mod bucket;
+    mod connection;
     mod reader;
+    mod replicated;
     mod setting;
+    mod streams;
+    mod validity;
     mod watch;
 }

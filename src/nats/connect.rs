@@ -19,8 +19,6 @@ use crate::tasks::Tasks;
 const PING_INTERVAL: Duration = Duration::from_secs(2);
 /// A server that cannot shake hands in this time is not worth waiting for.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// Messages that a subscription holds before the client *drops* them; far above any pull window.
-const SUBSCRIPTION_CAPACITY: usize = 65_536;
 /// Events that a slow observer may be behind before it loses the oldest.
 const EVENTS: usize = 64;
 /// The longest wait between attempts to connect, before jitter.
@@ -140,19 +138,20 @@ impl Connection {
         let inbox_prefix: Arc<str> = role.inbox_prefix().into();
         let (events, _) = broadcast::channel(EVENTS);
         let (standing_tx, standing) = watch::channel(Standing::Down { why: None });
-        let client = with_auth(ConnectOptions::new(), &options.auth)
+        let servers = addresses(&options.urls)?;
+        let client = with_auth(of_url(ConnectOptions::new(), &servers), &options.auth)
             .and_then(|made| with_tls(made, options))?
             .name(name)
             .custom_inbox_prefix(&*inbox_prefix)
             .ping_interval(PING_INTERVAL)
             .connection_timeout(CONNECT_TIMEOUT)
             .request_timeout(Some(options.request_timeout))
-            .subscription_capacity(SUBSCRIPTION_CAPACITY)
+            .subscription_capacity(options.subscription_capacity)
             .retry_on_initial_connect()
             .max_reconnects(None)
             .reconnect_delay_callback(reconnect_delay)
             .event_callback(reporter(events.clone(), standing_tx))
-            .connect(addresses(&options.urls)?)
+            .connect(servers)
             .await
             .map_err(|error| ConnectError::Client(error.to_string()))?;
         let domain = options.jetstream_domain.as_deref();
@@ -301,17 +300,21 @@ struct ApiStats {
     level: u32,
 }
 
+/// Each entry may hold several, separated by commas.
 fn addresses(urls: &[String]) -> Result<Vec<async_nats::ServerAddr>, ConnectError> {
-    if urls.is_empty() {
-        return Err(ConnectError::NoUrl);
-    }
-    urls.iter()
+    let all = urls.iter().flat_map(|urls| urls.split(',')).map(str::trim);
+    let parsed: Result<Vec<_>, _> = all
+        .filter(|url| !url.is_empty())
         .map(|url| {
-            url.trim().parse().map_err(|_| ConnectError::BadUrl {
+            url.parse().map_err(|_| ConnectError::BadUrl {
                 url: without_password(url),
             })
         })
-        .collect()
+        .collect();
+    match parsed {
+        Ok(none) if none.is_empty() => Err(ConnectError::NoUrl),
+        Ok(_) | Err(_) => parsed,
+    }
 }
 
 /// The URL as it may be shown: what stands before an `@` is left out.
@@ -323,6 +326,42 @@ fn without_password(url: &str) -> String {
         }
         None => url.to_owned(),
     }
+}
+
+/// The user and password, or the token, of the first URL that has one: the client does not use them
+/// by itself.
+fn of_url(made: ConnectOptions, servers: &[async_nats::ServerAddr]) -> ConnectOptions {
+    let named = servers.iter().find_map(|server| {
+        let user = server.username().filter(|user| !user.is_empty())?;
+        Some((unescaped(user), server.password().map(unescaped)))
+    });
+    match named {
+        Some((user, Some(password))) => made.user_and_password(user, password),
+        Some((token, None)) => made.token(token),
+        None => made,
+    }
+}
+
+/// `%40` is `@`, as in every URL.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
+        let digits = hex.filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
+        let hex = digits.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        match (byte, hex) {
+            (b'%', Some(escaped)) => {
+                bytes.push(escaped);
+                rest = &after[2..];
+            }
+            (_, _) => {
+                bytes.push(*byte);
+                rest = after;
+            }
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 fn with_auth(made: ConnectOptions, auth: &Auth) -> Result<ConnectOptions, ConnectError> {
@@ -484,6 +523,24 @@ mod tests {
     fn a_password_in_a_url_is_not_shown() {
         let error = addresses(&["nats://me:secret@ho st:1".to_owned()]).unwrap_err();
         assert!(!error.to_string().contains("secret"), "{error}");
+    }
+
+    #[test]
+    fn several_servers_may_be_named_in_one_entry() {
+        let two = addresses(&["nats://a:1, nats://b:2".to_owned()]).unwrap();
+        assert_eq!(two.len(), 2);
+        assert!(matches!(
+            addresses(&[" ".to_owned()]),
+            Err(ConnectError::NoUrl)
+        ));
+        assert!(matches!(addresses(&[]), Err(ConnectError::NoUrl)));
+    }
+
+    #[test]
+    fn what_is_escaped_in_a_url_is_unescaped() {
+        assert_eq!(unescaped("p%40ss%2Fw%C3%B6rd"), "p@ss/wörd");
+        assert_eq!(unescaped("100%"), "100%");
+        assert_eq!(unescaped("%zz%+4%4"), "%zz%+4%4");
     }
 
     #[test]

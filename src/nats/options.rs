@@ -18,6 +18,9 @@ pub struct Options {
     pub jetstream_domain: Option<String>,
     /// How long an answer to a request is awaited before its outcome is unknown.
     pub request_timeout: Duration,
+    /// Messages that a subscription holds before the client *drops* them; far above what is ever
+    /// asked for at once.
+    pub subscription_capacity: usize,
 }
 
 /// How a client identifies itself.
@@ -79,6 +82,7 @@ impl Default for Options {
             tls: Tls::default(),
             jetstream_domain: None,
             request_timeout: Duration::from_secs(3),
+            subscription_capacity: 65_536,
         }
     }
 }

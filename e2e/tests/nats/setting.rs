@@ -10,6 +10,7 @@ use lockstep::nats::{
     ReadEvent, ReadPlan, Role, StreamMessage, streams,
 };
 use lockstep_e2e::NatsServer;
+use serde_json::{Value, json};
 
 /// Longer than any rule of the reader needs to notice anything.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
@@ -167,11 +168,22 @@ pub(crate) fn sequences(messages: &[StreamMessage]) -> Vec<u64> {
 }
 
 /// The names of the consumers that a stream has.
-pub(crate) async fn consumers(connection: &Connection, url: &str, stream: &str) -> Vec<String> {
-    let _ = connection;
-    let client = async_nats::connect(url).await.unwrap();
-    let subject = format!("$JS.API.CONSUMER.NAMES.{stream}");
-    let answer = client.request(subject, "".into()).await.unwrap();
-    let answer: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
+pub(crate) async fn consumers(url: &str, stream: &str) -> Vec<String> {
+    let answer = api(url, &format!("CONSUMER.NAMES.{stream}"), &json!(null)).await;
     serde_json::from_value(answer["consumers"].clone()).unwrap_or_default()
+}
+
+/// A call of the JetStream API that is not ours.
+pub(crate) async fn api(url: &str, call: &str, body: &Value) -> Value {
+    let client = async_nats::connect(url).await.unwrap();
+    let payload = if body.is_null() {
+        String::new()
+    } else {
+        body.to_string()
+    };
+    let answer = client
+        .request(format!("$JS.API.{call}"), payload.into())
+        .await
+        .unwrap();
+    serde_json::from_slice(&answer.payload).unwrap()
 }

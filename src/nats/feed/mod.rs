@@ -13,13 +13,16 @@ mod reply;
 mod status;
 mod window;
 
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use async_nats::{Message, Subscriber};
 use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
 use serde_json::json;
 use tokio::sync::broadcast;
+use tokio::task::unconstrained;
 use tokio::time::Instant;
 
 pub(crate) use consumer::{Consumer, ConsumerInfo, CreateError, Start};
@@ -31,7 +34,7 @@ use super::connect::{Connection, ConnectionEvent};
 use crate::chance;
 use crate::group::Sequence;
 use order::Order;
-use pulls::{Pulls, Request};
+use pulls::{Due, Pulls, Request};
 use reply::Delivery;
 use status::Status;
 
@@ -51,17 +54,26 @@ const AFTER_RECONNECT: f64 = 0.25;
 const EARLY_TRIES: u32 = 8;
 /// How long to wait then.
 const EARLY_WAIT: Duration = Duration::from_millis(50);
+/// How long a little room may grow before it is asked for: an application that takes messages one
+/// by one would cause as many pulls.
+const PATIENCE: Duration = Duration::from_millis(10);
 /// Most messages handed out together.
-const TOGETHER: usize = 256;
+const TOGETHER: usize = 512;
 
 /// A consumer's deliveries.
 #[derive(Debug)]
 pub(crate) struct Feed {
     connection: Connection,
     events: broadcast::Receiver<ConnectionEvent>,
-    subscriber: Subscriber,
     next_call: String,
     inbox: String,
+    line: Line,
+}
+
+/// What has come and what has been asked for.
+#[derive(Debug)]
+struct Line {
+    subscriber: Subscriber,
     order: Order,
     pulls: Pulls,
     heard: Instant,
@@ -71,6 +83,8 @@ pub(crate) struct Feed {
     early: u32,
     /// Not before this moment, after a reconnect or an early pull.
     pull_at: Option<Instant>,
+    /// Until then more room may come; after it, whatever there is is asked for.
+    patient_until: Option<Instant>,
     /// What came behind messages that were handed out first.
     ending: Option<Fed>,
     came_together: usize,
@@ -113,9 +127,72 @@ impl Feed {
         Ok(Self {
             connection: connection.clone(),
             events,
-            subscriber,
             next_call: connection.jetstream().subject(&call),
             inbox,
+            line: Line::new(subscriber, delivered),
+        })
+    }
+
+    /// Whether a delivery or a heartbeat has shown that the consumer is there.
+    pub(crate) fn is_proved(&self) -> bool {
+        self.line.proved
+    }
+
+    /// Time in which its owner did not listen is not silence.
+    pub(crate) fn listened_elsewhere(&mut self) {
+        self.line.heard = Instant::now();
+    }
+
+    /// What comes next. Asks for more as the window allows; without room nothing is asked for and
+    /// nothing comes. May be dropped at any moment.
+    pub(crate) async fn next(&mut self, window: &Window) -> Fed {
+        if let Some(ending) = self.line.ending.take() {
+            return ending;
+        }
+        loop {
+            self.ask(window).await;
+            let wake_at = self.line.wake_at();
+            let line = &mut self.line;
+            // One look takes all that is there: the runtime's budget per look would cut it short.
+            let arrivals = unconstrained(poll_fn(|context| line.arrivals(context, window)));
+            let fed = tokio::select! {
+                biased;
+                fed = arrivals => fed,
+                event = self.events.recv() => {
+                    self.line.react(&event);
+                    None
+                }
+                () = window.more() => None,
+                () = sleep_until(wake_at) => self.line.on_time(),
+            };
+            if let Some(fed) = fed {
+                return fed;
+            }
+        }
+    }
+
+    /// Sends the pulls that are due.
+    async fn ask(&mut self, window: &Window) {
+        while let Some((number, request)) = self.line.due(window, Instant::now()) {
+            let reply = format!("{}.{number}", self.inbox);
+            let call = self.next_call.clone();
+            let client = self.connection.client();
+            let sent = client.publish_with_reply(call, reply, body(request)).await;
+            if let Err(error) = sent {
+                // Silence will follow, and say so.
+                tracing::debug!(error = &error as &dyn std::error::Error, "pull not sent");
+                return;
+            }
+        }
+    }
+}
+
+// === impl Line ===
+
+impl Line {
+    fn new(subscriber: Subscriber, delivered: Sequence) -> Self {
+        Self {
+            subscriber,
             order: Order::after(delivered),
             pulls: Pulls::new(),
             heard: Instant::now(),
@@ -123,163 +200,131 @@ impl Feed {
             proved: false,
             early: 0,
             pull_at: None,
+            patient_until: None,
             ending: None,
             came_together: 1,
-        })
-    }
-
-    /// Whether a delivery or a heartbeat has shown that the consumer is there.
-    pub(crate) fn is_proved(&self) -> bool {
-        self.proved
-    }
-
-    /// Time in which its owner did not listen is not silence.
-    pub(crate) fn listened_elsewhere(&mut self) {
-        self.heard = Instant::now();
-    }
-
-    /// What comes next. Asks for more as the window allows; without room nothing is asked for and
-    /// nothing comes. May be dropped at any moment.
-    pub(crate) async fn next(&mut self, window: &Window) -> Fed {
-        if let Some(ending) = self.ending.take() {
-            return ending;
-        }
-        loop {
-            self.ask(window).await;
-            let wake_at = self.wake_at();
-            tokio::select! {
-                biased;
-                message = self.subscriber.next() => {
-                    let Some(message) = message else {
-                        let gone = "the connection is closed".to_owned();
-                        return Fed::Broken(Broken::Gone(gone));
-                    };
-                    if let Some(fed) = self.take(message, window) {
-                        return fed;
-                    }
-                }
-                event = self.events.recv() => self.react(&event),
-                () = window.more() => {}
-                () = sleep_until(wake_at) => {
-                    if let Some(fed) = self.on_time() {
-                        return fed;
-                    }
-                }
-            }
         }
     }
 
-    /// Sends the pulls that are due.
-    async fn ask(&mut self, window: &Window) {
-        let now = Instant::now();
+    /// The next pull, if it is time for one; noted as sent.
+    fn due(&mut self, window: &Window, now: Instant) -> Option<(u64, Request)> {
         if self.pull_at.is_some_and(|at| at > now) {
-            return;
+            return None;
         }
         self.pull_at = None;
-        while let Some(request) = self.pulls.due(window.room()) {
-            if !self.pulls.is_waiting() && !self.asked_again {
-                self.heard = now; // without a pull at the server, silence means nothing
+        let request = match self.pulls.due(window.room()) {
+            Due::Now(request) => request,
+            Due::Little(request) => {
+                let until = *self.patient_until.get_or_insert(now + PATIENCE);
+                if now < until {
+                    return None;
+                }
+                request
             }
-            let number = self.pulls.sent(request, now + FORGOTTEN);
-            let reply = format!("{}.{number}", self.inbox);
-            let call = self.next_call.clone();
-            let sent = self.connection.client();
-            if let Err(error) = sent.publish_with_reply(call, reply, body(request)).await {
-                // Silence will follow, and say so.
-                tracing::debug!(error = &error as &dyn std::error::Error, "pull not sent");
-                return;
+            Due::Nothing => {
+                self.patient_until = None;
+                return None;
             }
+        };
+        self.patient_until = None;
+        if !self.pulls.is_waiting() && !self.asked_again {
+            self.heard = now; // without a pull at the server, silence means nothing
         }
+        Some((self.pulls.sent(request, now + FORGOTTEN), request))
     }
 
-    /// Takes a message and what has come behind it.
-    fn take(&mut self, first: Message, window: &Window) -> Option<Fed> {
-        self.heard = Instant::now();
-        self.asked_again = false;
+    /// Takes all that has come; ready with none if only words about pulls have.
+    fn arrivals(&mut self, context: &mut Context<'_>, window: &Window) -> Poll<Option<Fed>> {
         let mut messages = Vec::new();
-        let mut bytes = 0;
-        let mut next = Some(first);
-        while let Some(message) = next {
-            match self.accept(message, window) {
-                Accepted::Message(message) => {
-                    if messages.is_empty() {
-                        messages.reserve(self.came_together);
-                    }
-                    bytes += i64::try_from(message.size).unwrap_or(i64::MAX);
-                    messages.push(message);
-                }
-                Accepted::Nothing => {}
-                Accepted::End(fed) => {
-                    self.ending = Some(fed);
-                    break;
-                }
-            }
-            if messages.len() >= TOGETHER {
+        let mut heard = false;
+        while messages.len() < TOGETHER {
+            let Poll::Ready(message) = self.subscriber.poll_next_unpin(context) else {
+                break;
+            };
+            heard = true;
+            let end = match message {
+                Some(message) => self.accept(message, &mut messages, window),
+                None => Some(Fed::Broken(Broken::Gone("the connection is closed".into()))),
+            };
+            if end.is_some() {
+                self.ending = end;
                 break;
             }
-            next = self.subscriber.next().now_or_never().flatten();
         }
+        if !heard {
+            return Poll::Pending;
+        }
+        self.heard = Instant::now();
+        self.asked_again = false;
         if messages.is_empty() {
-            return self.ending.take();
+            return Poll::Ready(self.ending.take());
         }
+        self.proved = true;
         self.came_together = messages.len();
-        window.take(i64::try_from(messages.len()).unwrap_or(i64::MAX), bytes);
-        Some(Fed::Messages(messages))
+        let bytes: u64 = messages.iter().map(|message| message.size).sum();
+        window.take(messages.len(), bytes);
+        Poll::Ready(Some(Fed::Messages(messages)))
     }
 
-    fn accept(&mut self, message: Message, window: &Window) -> Accepted {
+    /// Takes one message of the subscription; says if it ends the feed, or this batch.
+    fn accept(
+        &mut self,
+        message: Message,
+        messages: &mut Vec<StreamMessage>,
+        window: &Window,
+    ) -> Option<Fed> {
         let Some(reply) = &message.reply else {
             // A status has no reply subject; a message has, whatever its publisher wrote into it.
             return self.on_status(&message, window);
         };
         let Some(delivery) = Delivery::parse(reply) else {
             let strange = format!("its reply subject is {reply:?}");
-            return Accepted::End(Fed::Broken(Broken::Strange(strange)));
+            return Some(Fed::Broken(Broken::Strange(strange)));
         };
         if let Err(broken) = self.order.accept(&delivery) {
-            return Accepted::End(Fed::Broken(broken));
+            return Some(Fed::Broken(broken));
         }
-        self.proved = true;
-        let message = StreamMessage::new(message, &delivery);
-        self.pulls
-            .delivered(i64::try_from(message.size).unwrap_or(i64::MAX));
-        Accepted::Message(message)
+        if messages.is_empty() {
+            messages.reserve(self.came_together);
+        }
+        self.pulls.delivered(message.length);
+        messages.push(StreamMessage::new(message, &delivery));
+        None
     }
 
-    fn on_status(&mut self, message: &Message, window: &Window) -> Accepted {
-        if message.status.is_none() {
-            return Accepted::Nothing; // nobody's: not a delivery, and no word of the server
-        }
+    fn on_status(&mut self, message: &Message, window: &Window) -> Option<Fed> {
+        // Without a status it is nobody's: not a delivery, and no word of the server.
+        message.status?;
         let pull = message.subject.rsplit_once('.').map(|(_, pull)| pull);
         let pull = pull.and_then(|pull| pull.parse().ok()).unwrap_or(0);
         match Status::of(message) {
             Status::Heartbeat {
                 last_consumer,
                 last_stream,
-            } => match self.order.compare(last_consumer) {
+            } => Some(match self.order.compare(last_consumer) {
                 Ok(()) => {
                     self.proved = true;
-                    Accepted::End(Fed::Idle(last_stream))
+                    Fed::Idle(last_stream)
                 }
-                Err(broken) => Accepted::End(Fed::Broken(broken)),
-            },
+                Err(broken) => Fed::Broken(broken),
+            }),
             Status::Ended(unused) => {
                 self.pulls.ended(pull, unused);
-                Accepted::Nothing
+                None
             }
             Status::TooLarge(unused) => {
                 self.pulls.ended_too_large(pull, unused, window.room());
-                Accepted::Nothing
+                None
             }
             Status::Gone(_) if !self.proved && self.early < EARLY_TRIES => {
                 self.early += 1;
                 self.pulls.forget();
                 self.pull_at = Some(Instant::now() + EARLY_WAIT);
-                Accepted::Nothing
+                None
             }
-            Status::Gone(text) => Accepted::End(Fed::Broken(Broken::Gone(text))),
-            Status::Limited(text) => Accepted::End(Fed::Broken(Broken::Limited(text))),
-            Status::Wrong(text) => Accepted::End(Fed::Wrong(text)),
+            Status::Gone(text) => Some(Fed::Broken(Broken::Gone(text))),
+            Status::Limited(text) => Some(Fed::Broken(Broken::Limited(text))),
+            Status::Wrong(text) => Some(Fed::Wrong(text)),
         }
     }
 
@@ -306,19 +351,22 @@ impl Feed {
     /// When to look at the clock again.
     fn wake_at(&self) -> Option<Instant> {
         let silence = if self.asked_again { SILENCE } else { ASK_AGAIN };
-        let waiting = self.pulls.is_waiting() || self.asked_again;
-        let silent_at = waiting.then(|| self.heard + silence);
-        [self.pull_at, self.pulls.next_expiry(), silent_at]
+        let silent_at = self.is_waiting().then(|| self.heard + silence);
+        let expiry = self.pulls.next_expiry();
+        [self.pull_at, self.patient_until, expiry, silent_at]
             .into_iter()
             .flatten()
             .min()
     }
 
+    fn is_waiting(&self) -> bool {
+        self.pulls.is_waiting() || self.asked_again
+    }
+
     fn on_time(&mut self) -> Option<Fed> {
         let now = Instant::now();
         self.pulls.expire(now);
-        let waiting = self.pulls.is_waiting() || self.asked_again;
-        if !waiting {
+        if !self.is_waiting() {
             return None;
         }
         if now >= self.heard + SILENCE {
@@ -330,13 +378,6 @@ impl Feed {
         }
         None
     }
-}
-
-/// What became of one message of the subscription.
-enum Accepted {
-    Message(StreamMessage),
-    Nothing,
-    End(Fed),
 }
 
 fn body(request: Request) -> Bytes {

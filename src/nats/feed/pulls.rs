@@ -11,7 +11,10 @@ use super::status::Unused;
 
 /// Most messages of one pull.
 const BATCH: i64 = 500;
-/// Most pulls in flight: the next one is asked for while others are served.
+/// Messages on their way below which the next pull is sent. The server serves pulls in turn, which
+/// costs it time, so that they overlap as little as the way there and back needs.
+const LOW: i64 = 150;
+/// Most pulls in flight.
 const LIVE: usize = 6;
 /// Bytes below which it is not worth being precise.
 const SMALL: i64 = 64 * 1024;
@@ -46,6 +49,17 @@ pub(super) struct Request {
     pub(super) bytes: Option<u32>,
 }
 
+/// Whether a pull is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    /// It is.
+    Now(Request),
+    /// There is little room: now, or better a little later, when there may be more.
+    Little(Request),
+    /// There is no room, or enough is on its way.
+    Nothing,
+}
+
 /// What may be in our hands, and how much of it is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Room {
@@ -76,31 +90,36 @@ impl Pulls {
     }
 
     /// The next pull, if one is due.
-    pub(super) fn due(&self, room: Room) -> Option<Request> {
+    pub(super) fn due(&self, room: Room) -> Due {
         let messages = room.messages - self.messages;
         let bytes = room.bytes - self.bytes;
-        if messages <= 0 || bytes <= 0 || self.live.len() >= LIVE {
-            return None;
+        let low = (room.window_messages / 4).min(LOW);
+        let enough = self.is_waiting() && self.messages > low;
+        if messages <= 0 || bytes <= 0 || enough || self.live.len() >= LIVE {
+            return Due::Nothing;
         }
         let most = (room.window_bytes / 2).max(1);
-        let wanted = self.bytes_for(messages.min(BATCH), most);
+        let batch = messages.min(BATCH);
+        let wanted = self.bytes_for(batch, most);
         if self.oversized || bytes < self.at_least.min(most) {
             // It may exceed what is free, so it comes when nothing else is on its way.
-            return (!self.is_waiting()).then_some(Request {
-                messages: 1,
-                bytes: None,
-            });
-        }
-        // More is asked for in steps that are worth a request.
-        let step = (room.window_messages / 4).clamp(1, BATCH / 2);
-        if self.is_waiting() && (messages < step || bytes < wanted / 2) {
-            return None;
+            return match self.is_waiting() {
+                true => Due::Nothing,
+                false => Due::Now(Request {
+                    messages: 1,
+                    bytes: None,
+                }),
+            };
         }
         let share = wanted.min(bytes).min(i64::from(i32::MAX));
-        Some(Request {
-            messages: u32::try_from(messages.min(BATCH)).ok()?,
-            bytes: Some(u32::try_from(share).ok()?),
-        })
+        let request = Request {
+            messages: u32::try_from(batch).unwrap_or(1),
+            bytes: u32::try_from(share).ok(),
+        };
+        if batch < (room.window_messages / 4).min(LOW) || bytes < wanted / 2 {
+            return Due::Little(request);
+        }
+        Due::Now(request)
     }
 
     /// What a pull of this many messages should be allowed: about twice what they will take, so
@@ -127,7 +146,8 @@ impl Pulls {
     }
 
     /// Notes a message of this size, by the server's count.
-    pub(super) fn delivered(&mut self, size: i64) {
+    pub(super) fn delivered(&mut self, size: usize) {
+        let size = i64::try_from(size).unwrap_or(i64::MAX);
         self.messages -= 1;
         self.bytes = (self.bytes - size).max(0);
         self.typical = match self.typical {
@@ -206,7 +226,9 @@ mod tests {
     }
 
     fn ask(pulls: &mut Pulls, room: Room) -> Option<(u64, Request)> {
-        let request = pulls.due(room)?;
+        let (Due::Now(request) | Due::Little(request)) = pulls.due(room) else {
+            return None;
+        };
         let number = pulls.sent(request, Instant::now() + Duration::from_secs(35));
         Some((number, request))
     }
@@ -219,18 +241,29 @@ mod tests {
     }
 
     #[test]
-    fn several_pulls_are_in_flight_and_never_more_than_the_window() {
+    fn the_next_pull_is_sent_before_the_last_message_of_the_one_before() {
         let mut pulls = Pulls::new();
         let (_, request) = ask(&mut pulls, room(1000, 1_000_000)).unwrap();
         assert_eq!((request.messages, request.bytes), (500, Some(250_000)));
-        let (_, request) = ask(&mut pulls, room(1000, 1_000_000)).unwrap();
-        assert_eq!(request.messages, 500);
-        assert_eq!(pulls.due(room(1000, 1_000_000)), None);
-        // 250 of them have come and are done with: the next pull goes out while others are served.
-        (0..250).for_each(|_| pulls.delivered(100));
-        let (_, request) = ask(&mut pulls, room(1000, 1_000_000)).unwrap();
-        assert_eq!((request.messages, request.bytes), (250, Some(SMALL as u32)));
-        assert_eq!(pulls.messages, 1000);
+        // As they come they are in the owner's hands, who has done with 100 of them.
+        let room = room(600, 1_000_000);
+        (0..349).for_each(|_| pulls.delivered(100));
+        assert_eq!(pulls.due(room), Due::Nothing);
+        pulls.delivered(100);
+        let (_, request) = ask(&mut pulls, room).unwrap();
+        // Twice what they will take, and not a quarter of the window.
+        assert_eq!((request.messages, request.bytes), (450, Some(90_000)));
+        assert_eq!(pulls.messages, 600);
+    }
+
+    #[test]
+    fn little_room_is_given_time_to_grow() {
+        let pulls = Pulls::new();
+        assert!(matches!(pulls.due(room(149, 1_000_000)), Due::Little(_)));
+        assert!(matches!(pulls.due(room(150, 1_000_000)), Due::Now(_)));
+        assert!(matches!(pulls.due(room(1000, 1000)), Due::Little(_)));
+        assert_eq!(pulls.due(room(0, 1_000_000)), Due::Nothing);
+        assert_eq!(pulls.due(room(1000, 0)), Due::Nothing);
     }
 
     // P102, P108
@@ -243,25 +276,28 @@ mod tests {
         };
         let (_, request) = ask(&mut pulls, narrow).unwrap();
         assert_eq!(request.messages, 1);
-        assert_eq!(pulls.due(narrow), None);
+        assert_eq!(pulls.due(narrow), Due::Nothing);
         pulls.delivered(60);
         // It is with the application: no room, no pull.
         let taken = Room {
             messages: 0,
             ..narrow
         };
-        assert_eq!(pulls.due(taken), None);
-        assert!(pulls.due(narrow).is_some());
+        assert_eq!(pulls.due(taken), Due::Nothing);
+        assert!(matches!(pulls.due(narrow), Due::Now(_)));
     }
 
     #[test]
     fn what_a_pull_did_not_use_is_free_again() {
         let mut pulls = Pulls::new();
         let (first, _) = ask(&mut pulls, room(1000, 1_000_000)).unwrap();
-        ask(&mut pulls, room(1000, 1_000_000)).unwrap();
-        assert_eq!(pulls.due(room(1000, 1_000_000)), None);
-        pulls.ended(first, unused(500, 250_000));
-        assert!(pulls.due(room(1000, 1_000_000)).is_some());
+        (0..400).for_each(|_| pulls.delivered(100));
+        let (second, request) = ask(&mut pulls, room(600, 1_000_000)).unwrap();
+        assert_eq!((request.messages, pulls.messages), (500, 600));
+        pulls.ended(first, unused(100, 200_000));
+        assert_eq!(pulls.messages, 500);
+        pulls.ended(second, unused(500, 100_000));
+        assert_eq!((pulls.messages, pulls.bytes), (0, 0));
     }
 
     // P107
@@ -294,7 +330,7 @@ mod tests {
         pulls.ended_too_large(number, unused(500, 100), little);
         let (_, request) = ask(&mut pulls, little).unwrap();
         assert_eq!((request.messages, request.bytes), (1, None));
-        assert_eq!(pulls.due(little), None);
+        assert_eq!(pulls.due(little), Due::Nothing);
     }
 
     #[test]
@@ -315,6 +351,6 @@ mod tests {
         assert!(pulls.is_waiting());
         pulls.expire(Instant::now() + Duration::from_secs(60));
         assert!(!pulls.is_waiting());
-        assert!(pulls.due(room(10, 1000)).is_some());
+        assert_ne!(pulls.due(room(10, 1000)), Due::Nothing);
     }
 }

@@ -39,9 +39,10 @@ impl Window {
         }
     }
 
-    pub(super) fn take(&self, messages: i64, bytes: i64) {
+    pub(super) fn take(&self, messages: usize, bytes: u64) {
+        let messages = i64::try_from(messages).unwrap_or(i64::MAX);
         self.messages.fetch_sub(messages, Ordering::Relaxed);
-        self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        self.bytes.fetch_sub(signed(bytes), Ordering::Relaxed);
     }
 
     pub(crate) fn give_back(&self, messages: u64, bytes: u64) {

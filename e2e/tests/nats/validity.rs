@@ -1,0 +1,124 @@
+//! Positions that do not fit their stream (any more).
+
+use std::path::Path;
+
+use lockstep::group::validity::Validity;
+use lockstep::group::{Mark, Sequence};
+use lockstep::nats::{Connection, GateClosed, ReadEvent, Stopped, streams};
+use lockstep_e2e::NatsServer;
+use serde_json::json;
+
+use super::setting::{api, connect, news, open_checked, orders, plan, publish, read, sequences};
+
+/// The mark at this message.
+async fn mark(connection: &Connection, sequence: u64) -> Option<Mark> {
+    let message = streams::message_at(connection, "orders", Sequence(sequence));
+    message.await.unwrap().map(|message| Mark {
+        seq: message.sequence,
+        ts: message.timestamp,
+    })
+}
+
+fn stopped_by(event: &ReadEvent) -> Validity {
+    match event {
+        ReadEvent::Stopped {
+            why: Stopped::Gate(GateClosed::Invalid(validity)),
+        } => *validity,
+        event => panic!("{event:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_start_beyond_the_end_is_a_truncation_and_not_an_endless_wait() {
+    let server = NatsServer::start().await.unwrap();
+    let connection = connect(&server).await;
+    orders(&connection, 10).await;
+    let mut reader = open_checked(&connection, plan(12), None).await;
+    let event = news(&mut reader, &mut Vec::new()).await;
+    assert_eq!(stopped_by(&event), Validity::Truncated);
+    // The end itself is no truncation.
+    let mut reader = open_checked(&connection, plan(11), mark(&connection, 10).await).await;
+    publish(&connection, "orders.0.k", [11]).await;
+    assert_eq!(sequences(&read(&mut reader, 1).await), [11]);
+}
+
+#[tokio::test]
+async fn a_start_below_the_first_message_names_how_many_are_lost() {
+    let server = NatsServer::start().await.unwrap();
+    let connection = connect(&server).await;
+    orders(&connection, 10).await;
+    let mark = mark(&connection, 2).await;
+    let purge = json!({ "seq": 6 });
+    api(&server.url(), "STREAM.PURGE.orders", &purge).await;
+    let mut reader = open_checked(&connection, plan(3), mark).await;
+    let event = news(&mut reader, &mut Vec::new()).await;
+    let overtaken = Validity::Overtaken {
+        lost: 3,
+        first: Sequence(6),
+    };
+    assert_eq!(stopped_by(&event), overtaken);
+}
+
+#[tokio::test]
+async fn a_stream_made_anew_under_a_reader_stops_it() {
+    let server = NatsServer::start().await.unwrap();
+    let connection = connect(&server).await;
+    orders(&connection, 5).await;
+    let mut reader = open_checked(&connection, plan(1), None).await;
+    assert_eq!(read(&mut reader, 5).await.len(), 5);
+    streams::delete(&connection, "orders").await.unwrap();
+    orders(&connection, 9).await;
+    let mut seen = Vec::new();
+    let event = loop {
+        match news(&mut reader, &mut seen).await {
+            ReadEvent::Restarted { .. } | ReadEvent::Waiting { .. } => {}
+            event => break event,
+        }
+    };
+    assert_eq!(stopped_by(&event), Validity::Recreated);
+    assert_eq!(seen, [0; 0]);
+}
+
+#[tokio::test]
+async fn a_stream_restored_from_an_older_copy_stops_its_reader_although_it_was_not_made_anew() {
+    let mut server = NatsServer::start().await.unwrap();
+    let connection = connect(&server).await;
+    orders(&connection, 5).await;
+    server.stop().await.unwrap();
+    let copies = tempfile::tempdir().unwrap();
+    copy(&server.store_dir(), copies.path());
+    server.restart().await.unwrap();
+    connection.up().await;
+    publish(&connection, "orders.0.k", 6..=8).await;
+    let mut reader = open_checked(&connection, plan(1), None).await;
+    assert_eq!(read(&mut reader, 8).await.len(), 8);
+    // Back to five messages; then as many others as there were, and more: 6 to 9 are used again.
+    server.stop().await.unwrap();
+    std::fs::remove_dir_all(server.store_dir()).unwrap();
+    copy(copies.path(), &server.store_dir());
+    server.restart().await.unwrap();
+    let writer = connect(&server).await;
+    publish(&writer, "orders.0.k", 106..=109).await;
+    let mut seen = Vec::new();
+    let event = loop {
+        match news(&mut reader, &mut seen).await {
+            ReadEvent::Restarted { .. } | ReadEvent::Waiting { .. } => {}
+            event => break event,
+        }
+    };
+    assert_eq!(stopped_by(&event), Validity::Truncated);
+    assert_eq!(seen, [0; 0], "messages of another history were handed over");
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
