@@ -300,6 +300,76 @@ impl Group {
         }
     }
 
+    pub(crate) async fn raw_offset(&self, p: u32) -> Bytes {
+        let entry = self.bucket.get(&Key::Offset(Partition(p))).await;
+        match entry.unwrap().expect("a commit record").value {
+            EntryValue::Put(bytes) => bytes,
+            EntryValue::Marker => panic!("a marker"),
+        }
+    }
+
+    pub(crate) async fn write_raw_offset(&self, p: u32, bytes: &[u8], expected: Revision) {
+        let key = Key::Offset(Partition(p));
+        let value = Bytes::copy_from_slice(bytes);
+        let outcome = self.bucket.replace(&key, value, expected).await;
+        assert!(matches!(outcome, CasOutcome::Stored(_)), "{outcome:?}");
+    }
+
+    /// Waits until the stream has no consumer.
+    pub(crate) async fn no_consumers(&self, stream: &str) {
+        until(format!("end of {stream}'s consumers"), SOON, async || {
+            let facts = streams::info(&self.connection, stream).await;
+            match facts.map_err(|e| e.to_string())?.consumers {
+                0 => Ok(()),
+                count => Err(format!("{count} consumers")),
+            }
+        })
+        .await
+        .unwrap();
+    }
+
+    /// Deletes a partition's stream and makes it anew.
+    pub(crate) async fn remake_stream(&mut self, p: u32) {
+        let name = format!("S-{p}");
+        streams::delete(&self.connection, &name).await.unwrap();
+        let plan = streams::StreamPlan::plain(&name, vec![format!("S.{p}.>")]);
+        streams::create(&self.connection, &plan).await.unwrap();
+    }
+
+    /// Removes everything below `first`, as retention does.
+    pub(crate) async fn purge(&self, p: u32, first: u64) {
+        let request = serde_json::json!({ "seq": first });
+        self.request(&format!("STREAM.PURGE.S-{p}"), &request).await;
+    }
+
+    /// Lets the bucket hold this many bytes; -1: any number.
+    pub(crate) async fn limit_bucket(&self, bytes: i64) {
+        let name = "KV_lockstep_default_orders";
+        let info = self
+            .request(&format!("STREAM.INFO.{name}"), &serde_json::Value::Null)
+            .await;
+        let mut config = info["config"].clone();
+        config["max_bytes"] = bytes.into();
+        self.request(&format!("STREAM.UPDATE.{name}"), &config)
+            .await;
+    }
+
+    async fn request(&self, call: &str, body: &serde_json::Value) -> serde_json::Value {
+        let client = self.server.connect().await.unwrap();
+        let body = if body.is_null() {
+            Vec::new()
+        } else {
+            serde_json::to_vec(body).unwrap()
+        };
+        let answer = client
+            .request(format!("$JS.API.{call}"), body.into())
+            .await
+            .unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&answer.payload).unwrap();
+        assert!(answer.get("error").is_none(), "{call}: {answer}");
+        answer
+    }
+
     pub(crate) async fn commits(&self, p: u32, next: u64) {
         until(format!("commit of {p} at {next}"), SOON, async || {
             let (_, record) = self.offset(p).await;
@@ -344,6 +414,18 @@ impl Running {
     pub(crate) async fn fetch_now(&self, session: &str) -> Fetched {
         let options = FetchOptions {
             max_wait: Some(Duration::ZERO),
+            ..FetchOptions::default()
+        };
+        let session = SessionId::new(session);
+        self.handle.fetch(&session, options).await.unwrap()
+    }
+
+    /// What is there now of one partition; does not wait.
+    pub(crate) async fn fetch_of(&self, session: &str, p: u32) -> Fetched {
+        let options = FetchOptions {
+            max_messages: Some(1),
+            max_wait: Some(Duration::ZERO),
+            partitions: Some([Partition(p)].into()),
             ..FetchOptions::default()
         };
         let session = SessionId::new(session);
