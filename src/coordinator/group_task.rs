@@ -56,6 +56,8 @@ struct Life {
     pace: Pace,
     not_before: Option<Timestamp>,
     look_again: Timestamp,
+    loaded: bool,
+    rebalancing_since: Option<Timestamp>,
 }
 
 /// Why a life ended.
@@ -178,6 +180,8 @@ impl Life {
             pace: Pace::default(),
             not_before: None,
             look_again: clock::now(),
+            loaded: false,
+            rebalancing_since: None,
         }
     }
 
@@ -209,7 +213,7 @@ impl Life {
                 }
                 WatchEvent::Loaded => {
                     self.seen.loaded(now);
-                    task.report.phase(&task.group, Phase::Watching);
+                    self.loaded = true;
                 }
                 WatchEvent::Restarted { why } => {
                     tracing::debug!(why, "watch made anew");
@@ -233,9 +237,10 @@ impl Life {
                 tracing::warn!("no own beat has come back for twice the session timeout");
                 self.seen.step_down(); // P40
             }
-            if self.seen.is_coordinating() && now >= self.look_again {
+            if now >= self.look_again {
                 self.look_again = now.after(LOOK_AGAIN);
                 self.seen.offsets_mut().suspect_the_damaged();
+                self.seen.forget_the_long_gone(now);
             }
             let mut decision = decide(&self.seen, now);
             self.show(task, &mut decision);
@@ -338,13 +343,41 @@ impl Life {
     /// Shows how the group is.
     fn show(&mut self, task: &GroupTask, decision: &mut Decision) {
         let conditions = std::mem::take(&mut decision.conditions);
+        if self.loaded {
+            let stopped = conditions
+                .iter()
+                .any(|c| c.trouble.is_some_and(stops_the_group));
+            let phase = if stopped {
+                Phase::Stopped
+            } else {
+                Phase::Watching
+            };
+            task.report.phase(&task.group, phase);
+        }
         task.report.conditions(&task.group, conditions);
         task.report
             .coordinates(&task.group, self.seen.is_coordinating());
-        if let Slot::Known(document) = self.seen.document() {
-            task.report.document(&task.group, document, &self.seen);
+        task.report
+            .echo_age(&task.group, self.seen.silence(clock::now()));
+        let Slot::Known(document) = self.seen.document() else {
+            return;
+        };
+        task.report.document(&task.group, document, &self.seen);
+        let moving = document.is_rebalancing() && self.seen.is_coordinating();
+        match (self.rebalancing_since, moving) {
+            (None, true) => self.rebalancing_since = Some(clock::now()),
+            (Some(since), false) => {
+                self.rebalancing_since = None;
+                task.report.rebalanced(clock::now().since(since));
+            }
+            (Some(_), true) | (None, false) => {}
         }
     }
+}
+
+/// Whether only a person can mend it.
+fn stops_the_group(trouble: Trouble) -> bool {
+    matches!(trouble, Trouble::StateDamaged | Trouble::OwnershipConflict)
 }
 
 fn tell(reasons: &[Reason], term: crate::group::Term, epoch: crate::group::GroupEpoch) {

@@ -14,7 +14,7 @@ use crate::nats::{Bucket, PutOutcome};
 use crate::wire::{self, keys::Key};
 
 /// A candidate's key goes by itself an hour after its last beat. // P12
-const TTL: Duration = Duration::from_hours(1);
+const TTL: Duration = Duration::from_secs(3600);
 
 /// Beats on their way; more means that the server does not answer, and older ones prove enough.
 const ON_THEIR_WAY: usize = 8;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::group::decide::{Aspect, Condition, Observed, Reason, Trouble};
 use crate::group::{GroupDocument, GroupRef, Standing};
@@ -124,6 +125,22 @@ impl Report {
             let labels = RebalanceLabels::of(group, *reason);
             self.metrics.rebalances.get_or_create(&labels).inc();
         }
+    }
+
+    /// Shows how old the newest sign is that this candidate's writes come back.
+    pub(super) fn echo_age(&self, group: &GroupRef, age: Duration) {
+        let gauge = self
+            .metrics
+            .echo_age_seconds
+            .get_or_create(&GroupLabels::of(group));
+        gauge.set(age.as_secs_f64());
+    }
+
+    /// Counts how long partitions were changing hands.
+    pub(super) fn rebalanced(&self, took: Duration) {
+        self.metrics
+            .rebalance_duration_seconds
+            .observe(took.as_secs_f64());
     }
 
     /// Shows the group document in numbers.

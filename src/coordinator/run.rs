@@ -9,15 +9,18 @@ use tracing::Instrument;
 use super::group_task::GroupTask;
 use super::provision::{self, Call, Change, Missing, ProvisionError, Provisioned};
 use super::report::{GroupStatus, Phase, Report};
+use crate::clock;
 use crate::crd::ValidGroup;
-use crate::group::GroupRef;
-use crate::group::decide::{Aspect, Condition, Trouble};
+use crate::group::{BucketId, GroupRef, ServerTime};
 use crate::metrics::CoordinatorMetrics;
-use crate::nats::{CheckError, Connection, ConnectionEvent, Remedy};
+use crate::nats::{Bucket, CheckError, Connection, ConnectionEvent, Remedy, Standing};
 use crate::tasks::Tasks;
 
 /// The wait between attempts to provide the groups.
 const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
+
+/// How long a server may take before it is said that none answers.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A candidate beats at least this often within its session timeout.
 const BEATS_PER_SESSION: u32 = 8;
@@ -151,19 +154,13 @@ impl Coordinator {
                 namespace = %it.group.namespace,
                 group = %it.group.name
             );
-            let Some(provided) = it.provided else {
-                continue;
-            };
-            let Some(id) = provided.facts.id.clone() else {
-                continue;
-            };
             let task = GroupTask {
                 settings: self.settings.clone(),
                 group: it.group,
                 connection: self.connection.clone(),
-                bucket: provided.bucket,
-                id,
-                created: provided.facts.created,
+                bucket: it.bucket,
+                id: it.id,
+                created: it.created,
                 report: self.report.clone(),
             };
             tasks.spawn_vital("coordinator", |stop| task.run(stop).instrument(span));
@@ -199,45 +196,46 @@ impl Coordinator {
         groups: &[ValidGroup],
     ) -> Result<Vec<Provided>, CoordinatorError> {
         self.connection.check_version().await?;
-        let (connection, prefix) = (&self.connection, &self.settings.prefix);
-        let missing = self.settings.missing;
         for group in groups {
-            let looked = provision::inspect(connection, prefix, group, missing).await;
-            self.unless_stopped(group, looked)?;
+            let (prefix, missing) = (&self.settings.prefix, self.settings.missing);
+            match provision::inspect(&self.connection, prefix, group, missing).await {
+                Ok(()) | Err(ProvisionError::MetaDamaged { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
         let mut provided = Vec::new();
         for group in groups {
-            let made = provision::provide(connection, prefix, group, missing).await;
-            let made = self.unless_stopped(group, made)?;
-            if let Some(made) = &made {
-                tell(group, made);
-            }
-            provided.push(Provided {
-                group: group.group.clone(),
-                provided: made,
-            });
+            provided.push(self.provide(group).await?);
         }
         Ok(provided)
     }
 
-    /// A damaged document stops its group with a condition; the others run. // P14
-    fn unless_stopped<T>(
-        &self,
-        group: &ValidGroup,
-        outcome: Result<T, ProvisionError>,
-    ) -> Result<Option<T>, ProvisionError> {
-        match outcome {
-            Ok(done) => Ok(Some(done)),
-            Err(error @ ProvisionError::MetaDamaged { .. }) => {
-                let detail = error.to_string();
-                let damaged =
-                    Condition::trouble(Aspect::Provisioned, Trouble::StateDamaged, detail);
-                self.report.conditions(&group.group, vec![damaged]);
-                self.report.phase(&group.group, Phase::Stopped);
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+    /// Provides one group. A description that cannot be read stops this group alone, as its task
+    /// will say; the others run. // P14
+    async fn provide(&self, group: &ValidGroup) -> Result<Provided, CoordinatorError> {
+        let (prefix, missing) = (&self.settings.prefix, self.settings.missing);
+        let (bucket, facts) =
+            match provision::provide(&self.connection, prefix, group, missing).await {
+                Ok(made) => {
+                    tell(group, &made);
+                    (made.bucket, made.facts)
+                }
+                Err(ProvisionError::MetaDamaged { .. }) => {
+                    let name = group.group.bucket_name(prefix);
+                    let opened = Bucket::open(&self.connection, &name).await;
+                    opened.map_err(ProvisionError::Bucket)?
+                }
+                Err(error) => return Err(error.into()),
+            };
+        let id = facts.id.ok_or_else(|| ProvisionError::ForeignBucket {
+            bucket: bucket.name().to_owned(),
+        })?;
+        Ok(Provided {
+            group: group.group.clone(),
+            bucket,
+            id,
+            created: facts.created,
+        })
     }
 
     /// Says once that the server is away, and once that it is back.
@@ -245,9 +243,18 @@ impl Coordinator {
         let mut events = self.connection.events();
         let connected = &self.report.metrics().nats_connected;
         connected.set(i64::from(self.connection.is_up()));
+        let mut patience = Some(clock::now().after(PATIENCE));
         loop {
             let event = tokio::select! {
                 () = stopping.cancelled() => return,
+                () = clock::until(patience) => {
+                    patience = None;
+                    if let Standing::Down { why } = self.connection.standing() {
+                        let why = why.unwrap_or_default();
+                        tracing::warn!(why, "NATS cannot be reached; trying on");
+                    }
+                    continue;
+                }
                 event = events.recv() => event,
             };
             match event {
@@ -268,10 +275,12 @@ impl Coordinator {
     }
 }
 
-/// A group, and what was provided of it; nothing if it is stopped.
+/// A group whose bucket is there.
 struct Provided {
     group: GroupRef,
-    provided: Option<Provisioned>,
+    bucket: Bucket,
+    id: BucketId,
+    created: ServerTime,
 }
 
 fn tell(group: &ValidGroup, made: &Provisioned) {

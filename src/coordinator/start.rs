@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use futures_util::{StreamExt, TryStreamExt, stream};
+
 use crate::clock;
 use crate::group::decide::{OffsetFact, seed};
 use crate::group::start::{self, Answer, Question, StreamEnds};
@@ -9,6 +11,9 @@ use crate::group::{Meta, OffsetRecord, Partition, Sequence, ServerTime, StartFro
 use crate::nats::streams::{self, StreamError};
 use crate::nats::{Bucket, CasOutcome, Connection, ReadError};
 use crate::wire::{self, keys::Key};
+
+/// Commit records that are written at once.
+const WRITES_AT_ONCE: usize = 32;
 
 /// Why commit records could not be written.
 #[derive(Debug, thiserror::Error)]
@@ -75,20 +80,22 @@ pub(super) async fn write_missing(
     let (answers, created) = ask(connection, meta).await?;
     let positions = start::positions(&meta.start_from, &meta.source, &answers)
         .map_err(|stream| StreamError::Missing { stream })?;
-    let mut facts = BTreeMap::new();
-    for partition in missing {
-        let Some(of) = meta.source.of(*partition) else {
-            continue;
-        };
+    let records = missing.iter().filter_map(|partition| {
+        let stream = meta.source.of(*partition)?.stream;
         let resolved = positions.get(partition).copied();
-        let next = siblings.get(&of.stream).copied().or(resolved);
-        let created = created.get(&of.stream).copied().unwrap_or(ServerTime(0));
-        let record = next.and_then(|next| seed(meta, *partition, next, created));
-        if let Some(record) = record {
-            facts.insert(*partition, write_one(bucket, *partition, &record).await?);
-        }
-    }
-    Ok(facts)
+        let next = siblings.get(&stream).copied().or(resolved)?;
+        let record = seed(meta, *partition, next, *created.get(&stream)?)?;
+        Some((*partition, record))
+    });
+    let records: Vec<(Partition, OffsetRecord)> = records.collect();
+    stream::iter(records)
+        .map(|(partition, record)| async move {
+            let fact = write_one(bucket, partition, &record).await?;
+            Ok((partition, fact))
+        })
+        .buffer_unordered(WRITES_AT_ONCE)
+        .try_collect()
+        .await
 }
 
 /// Writes one record if there is none; says what is there.

@@ -17,6 +17,9 @@ const LOOKS: u32 = 25;
 /// Time between two of them.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
+/// The wait where nothing could be found out.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
+
 /// What became of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "what was not written did not happen"]
@@ -92,9 +95,10 @@ async fn look_up(bucket: &Bucket, seen: &mut Observed, stands_at: Option<Revisio
             Err(error) => {
                 let error = &error as &(dyn std::error::Error + 'static);
                 tracing::debug!(error, "the group document cannot be read");
+                return Written::Later(AFTER_A_FAILURE);
             }
         }
         tokio::time::sleep(BETWEEN_LOOKS).await;
     }
-    Written::Later(Duration::from_secs(1))
+    Written::Later(AFTER_A_FAILURE)
 }

@@ -97,6 +97,11 @@ impl GroupDocument {
         self.partitions.iter().any(|a| a.owner.is_some())
     }
 
+    /// Whether partitions are on their way from one member to another.
+    pub fn is_rebalancing(&self) -> bool {
+        self.partitions.iter().any(|a| a.owner != a.target)
+    }
+
     /// What the document gives to this member.
     pub fn owned_by<'a>(
         &'a self,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::healthy_time::Healthy;
+use super::members::FORGOTTEN_AFTER;
 use super::observed::{Observed, Watch};
 use crate::group::{CandidateDocument, Incarnation};
 
@@ -21,6 +22,14 @@ struct Sight {
 // === impl Candidates ===
 
 impl Candidates {
+    /// Forgets who was not heard for as long as keys live.
+    pub(super) fn forget(&mut self, at: Healthy) {
+        self.seen.retain(|_, sight| {
+            let heard = sight.heard;
+            heard.is_none_or(|heard| at.since(heard) < FORGOTTEN_AFTER)
+        });
+    }
+
     /// Takes in a heartbeat; returns whether its beat rose.
     pub(super) fn see(
         &mut self,

@@ -10,7 +10,10 @@ use crate::group::{
 };
 
 /// The longest session timeout that a member may claim for itself.
-const LONGEST_SESSION: Duration = Duration::from_mins(30);
+const LONGEST_SESSION: Duration = Duration::from_secs(1800);
+
+/// A key goes by itself an hour after the last heartbeat; what came from it is not needed longer.
+pub(super) const FORGOTTEN_AFTER: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// Every member whose document was seen.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +73,16 @@ impl Members {
         };
         self.seen.insert(member.clone(), sight);
         news
+    }
+
+    /// Forgets who is not in the document and was not heard for as long as keys live.
+    pub(super) fn forget(&mut self, at: Healthy, listed: impl Fn(&Incarnation) -> bool) {
+        self.seen.retain(|member, sight| {
+            let lately = sight
+                .heard
+                .is_none_or(|heard| at.since(heard) < FORGOTTEN_AFTER);
+            lately || listed(member)
+        });
     }
 
     pub(super) fn get(&self, member: &Incarnation) -> Option<&Sight> {

@@ -15,7 +15,7 @@ use crate::group::{
 };
 
 /// Two deaths within this time make a member one that flaps. // P63
-pub(super) const FLAPPING: Duration = Duration::from_mins(5);
+pub(super) const FLAPPING: Duration = Duration::from_secs(300);
 
 /// The first wait before a partition that was given back is granted again. // P80
 const FIRST_BACKOFF: Duration = Duration::from_secs(1);
@@ -194,6 +194,11 @@ impl Memory {
     }
 
     // --- what is asked of it
+
+    /// Forgets replaced incarnations that nobody has seen for long.
+    pub(super) fn forget(&mut self, members: &Members) {
+        self.replaced.retain(|member| members.get(member).is_some());
+    }
 
     pub(super) fn holder_since(&self) -> Healthy {
         self.holder_since

@@ -257,6 +257,22 @@ impl Observed {
         matches!(self.office, Office::Held(_))
     }
 
+    /// For how long no own beat has come back.
+    pub fn silence(&self, now: Timestamp) -> std::time::Duration {
+        self.healthy.silence(now)
+    }
+
+    /// Forgets who is long gone, so that a coordinator that runs for months does not grow.
+    pub fn forget_the_long_gone(&mut self, now: Timestamp) {
+        let at = self.healthy.at(now);
+        let document = self.group.known();
+        let listed =
+            |member: &Incarnation| document.is_some_and(|d| d.members.contains_key(member));
+        self.members.forget(at, listed);
+        self.candidates.forget(at);
+        self.memory.forget(&self.members);
+    }
+
     /// Whether this document was written by this candidate under the term that it holds or enters.
     pub fn is_mine(&self, document: &GroupDocument) -> bool {
         document.holder.as_ref() == Some(&self.me.incarnation)

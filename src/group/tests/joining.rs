@@ -261,7 +261,7 @@ fn who_died_twice_gets_partitions_only_by_need() {
         t.until(|t| t.standing(&name).is_none());
     }
     t.starts_as("flappy3", "flappy");
-    t.passes(Duration::from_mins(1));
+    t.passes(Duration::from_secs(60));
     t.everybody_lets_go();
     assert_eq!(t.standing("flappy3"), Some(Standing::Active));
     assert_eq!(t.owned_by("flappy3"), [0; 0]);
@@ -271,7 +271,7 @@ fn who_died_twice_gets_partitions_only_by_need() {
     t.joins("calm");
     t.everybody_lets_go();
     assert_eq!(t.owned_by("flappy3"), [0; 0]);
-    t.passes(Duration::from_mins(5));
+    t.passes(Duration::from_secs(300));
     t.everybody_lets_go();
     assert_eq!(t.owned_by("flappy3").len(), 2, "five minutes have passed");
 }
@@ -331,7 +331,7 @@ fn a_settled_group_writes_nothing() {
     t.everybody_lets_go();
     t.passes(Duration::from_secs(30));
     let editions = t.history.len();
-    t.passes(Duration::from_mins(15));
+    t.passes(Duration::from_secs(900));
     assert_eq!(t.history.len(), editions, "{:#?}", t.history.last());
 }
 

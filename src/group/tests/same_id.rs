@@ -13,7 +13,7 @@ fn a_second_live_incarnation_of_an_id_stands_by() {
     t.joins("a");
     let before = t.document().partitions.clone();
     t.starts_as("a2", "a");
-    t.passes(Duration::from_mins(1));
+    t.passes(Duration::from_secs(60));
     assert!(t.stands_by("a2", StandbyReason::DuplicateMember));
     assert_eq!(
         t.trouble(Aspect::PartitionsAssigned),
@@ -54,7 +54,7 @@ fn the_second_takes_over_in_the_edition_in_which_the_first_is_dead() {
     t.passes(Duration::from_secs(5));
     assert!(t.stands_by("a", StandbyReason::Replaced));
     t.leaves("a2");
-    t.passes(Duration::from_mins(1));
+    t.passes(Duration::from_secs(60));
     assert!(t.stands_by("a", StandbyReason::Replaced));
     assert_eq!(t.owned_by("b"), [0, 1, 2, 3]);
 }
@@ -73,7 +73,7 @@ fn a_restarted_container_replaces_its_predecessor_at_once() {
     assert_eq!(t.owned_by("a2"), [0, 1, 2, 3], "{:?}", t.document());
     assert_eq!(t.epoch_of(0), epoch + 1);
     assert!(t.is_unclean(0));
-    t.passes(Duration::from_mins(1));
+    t.passes(Duration::from_secs(60));
     assert_eq!(t.standing("a2"), Some(Standing::Active));
     assert_eq!(t.standing("a"), None);
 }
@@ -89,7 +89,7 @@ fn a_replaced_incarnation_that_still_beats_stays_out_under_the_next_coordinator(
     t.crashes("c1");
     t.coordinator("c2", 0);
     t.until(|t| t.holder() == Some("c2"));
-    t.passes(Duration::from_mins(1));
+    t.passes(Duration::from_secs(60));
     assert_eq!(t.owned_by("a2"), [0, 1]);
     assert!(t.stands_by("a", StandbyReason::Replaced));
 }

@@ -133,7 +133,7 @@ fn a_coordinator_that_slept_evicts_nobody_when_it_wakes() {
     // P44
     let mut t = Scene::with_partitions(2);
     t.joins("a");
-    t.now = Timestamp(t.now.0 + Duration::from_hours(1)); // nobody beats, nobody sees anything
+    t.now = Timestamp(t.now.0 + Duration::from_secs(3600)); // nobody beats, nobody sees anything
     t.step();
     t.passes(Duration::from_secs(5));
     assert_eq!(t.owned_by("a"), [0, 1]);
