@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use lockstep_e2e::auditor::Progress;
+use lockstep_e2e::checker::Expectations;
 use lockstep_e2e::scene::{Application, Manifest, Outcome};
 use lockstep_e2e::until::until_sync;
 use lockstep_e2e::{NatsCluster, Scene};
@@ -30,20 +32,61 @@ async fn a_killed_worker_loses_nothing_and_comes_back_under_its_name() -> Outcom
 }
 
 #[tokio::test]
-async fn a_worker_that_is_killed_and_restarted_at_once_gets_its_partitions_back() -> Outcome<()> {
+async fn who_dies_once_gets_its_partitions_back_and_who_dies_twice_only_by_need() -> Outcome<()> {
     let mut scene = busy(&["w1", "w2"]).await?;
-    for _ in 0..3 {
-        scene.member("w1")?.restart_worker()?;
-        let epochs = scene.progress().epochs();
-        scene
-            .bucket_shows("new epochs", SETTLED, |now| {
-                now.owners().values().any(|owner| owner == "w1") && now.epochs() != epochs
-            })
-            .await?;
-        scene.published_more(100).await;
-    }
-    scene.settles_on(&["w1", "w2"], SETTLED).await?;
+    let owners = scene.progress().owners();
+    let epochs = scene.progress().epochs();
+    scene.member("w1")?.restart_worker()?;
+    let has_moved = |now: &Progress| now.epochs() != epochs;
+    scene.bucket_shows("new epochs", SETTLED, has_moved).await?;
+    scene.published_more(100).await;
+    assert_eq!(
+        scene.progress().owners(),
+        owners,
+        "others got what only its own restart touched"
+    );
+
+    scene.member("w1")?.restart_worker()?;
+    scene.settles_on(&["w2"], SETTLED).await?;
+    scene.published_more(100).await;
+    scene.remove_member("w2").await?;
+    scene.settles_on(&["w1"], SETTLED).await?;
+    scene.published_more(100).await;
     scene.ends_well(&expect()).await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn with_a_window_of_sixteen_order_survives_kills_as_well() -> Outcome<()> {
+    let manifest = Manifest {
+        max_in_flight: 16,
+        ..Manifest::default()
+    };
+    let mut scene = Scene::start(manifest).await?;
+    // Slow enough that there is always something in hand.
+    let slow = Application::Slow(Duration::from_millis(4));
+    for member in ["w1", "w2", "w3"] {
+        scene.add_member(member, slow.clone())?;
+    }
+    scene.settles_on(&["w1", "w2", "w3"], SETTLED).await?;
+    scene.publish(KEYS, 500).await?;
+    for _ in 0..4 {
+        scene.published_more(300).await;
+        scene.member("w1")?.restart_application()?;
+    }
+    scene.member("w2")?.worker.kill()?;
+    scene.settles_on(&["w1", "w3"], SETTLED).await?;
+    scene.published_more(300).await;
+    let wide = Expectations {
+        in_flight: 16,
+        uncommitted: 500,
+        ..expect()
+    };
+    let verdict = scene.ends_well(&wide).await?;
+    assert!(
+        verdict.redeliveries > 0,
+        "nothing was in flight?\n{verdict}"
+    );
     Ok(())
 }
 
@@ -73,7 +116,7 @@ async fn a_killed_application_is_handed_again_what_it_held() -> Outcome<()> {
 async fn without_its_coordinator_a_group_goes_on_and_another_takes_over() -> Outcome<()> {
     let mut scene = busy(&["w1", "w2"]).await?;
     scene.add_coordinator("c2")?;
-    let two = |progress: &lockstep_e2e::auditor::Progress| progress.candidates.len() == 2;
+    let two = |progress: &Progress| progress.candidates.len() == 2;
     scene.bucket_shows("second candidate", SETTLED, two).await?;
     assert_eq!(
         scene.progress().coordinator(),
