@@ -13,6 +13,8 @@
 
 #[path = "cli/changing.rs"]
 mod changing;
+#[path = "cli/creating.rs"]
+mod creating;
 #[path = "cli/partitions.rs"]
 mod partitions;
 #[path = "cli/permissions.rs"]

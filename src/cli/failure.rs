@@ -6,7 +6,7 @@ use std::process::ExitCode;
 /// Why a command did not do what it was asked to: one line, saying what, why and what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// What was typed cannot be meant: exit code 2, and nothing was changed.
+    /// What was typed, or a file that was named, cannot be meant: exit code 2, nothing was changed.
     Usage(String),
     /// It was understood and could not be done: exit code 1.
     Failed(String),
@@ -65,10 +65,12 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            // One line, whatever a server or a parser put into it.
-            Self::Usage(why) | Self::Failed(why) => {
-                let words: Vec<&str> = why.split_whitespace().collect();
-                f.write_str(&words.join(" "))
+            // One line, whatever a server put into it.
+            Self::Failed(why) => f.write_str(&one_line(why)),
+            // A manifest can have several problems: each is a line, and complete.
+            Self::Usage(why) => {
+                let lines: Vec<String> = why.lines().map(one_line).collect();
+                f.write_str(&lines.join("\nlockstep: "))
             }
             Self::NobodyReads => f.write_str("nobody reads the output"),
         }
@@ -76,6 +78,10 @@ impl fmt::Display for Failure {
 }
 
 impl std::error::Error for Failure {}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
 
 #[cfg(test)]
 mod tests {
@@ -95,6 +101,16 @@ mod tests {
         assert_eq!(
             failure.to_string(),
             "going in: cannot open the door: the key does not fit"
+        );
+    }
+
+    #[test]
+    fn each_problem_of_a_manifest_is_a_line() {
+        let failure = Failure::usage("a.yaml: spec.x is 0\na.yaml:  spec.y is 0");
+        let printed = format!("lockstep: {failure}");
+        assert_eq!(
+            printed,
+            "lockstep: a.yaml: spec.x is 0\nlockstep: a.yaml: spec.y is 0"
         );
     }
 }

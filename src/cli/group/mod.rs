@@ -2,6 +2,7 @@
 
 mod adopt;
 mod change;
+mod create;
 mod delete;
 mod pause;
 mod read;
@@ -15,7 +16,7 @@ use crate::group::GroupRef;
 
 pub(super) use read::meta_of;
 
-/// Look at groups; pause, resume, adopt or delete one
+/// Look at groups; create, pause, resume, adopt or delete one
 #[derive(Args, Debug)]
 pub(super) struct Flags {
     #[command(subcommand)]
@@ -24,6 +25,7 @@ pub(super) struct Flags {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Create(create::Flags),
     List(show::ListFlags),
     Describe(show::DescribeFlags),
     Members(show::MembersFlags),
@@ -39,6 +41,7 @@ enum Command {
 impl Flags {
     pub(super) async fn run(&self) -> Result<(), Failure> {
         match &self.command {
+            Command::Create(flags) => flags.run().await,
             Command::List(flags) => flags.run().await,
             Command::Describe(flags) => flags.run().await,
             Command::Members(flags) => flags.run().await,

@@ -9,6 +9,7 @@ mod manual;
 mod rendezvous;
 mod roster;
 mod sticky;
+mod wishes;
 
 #[cfg(test)]
 mod tests;

@@ -10,8 +10,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::roster::{in_order, named, willing};
+use super::wishes::{Labels, Wish};
 use super::{Assignor, Candidate, PartitionInput, Previous, Target};
-use crate::group::{Incarnation, MemberId};
+use crate::group::Incarnation;
 
 /// Balanced to one, with the least movement; a returning id gets its own back.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,25 +24,6 @@ pub struct Sticky;
 /// partition. Without zones it is [`Sticky`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ZoneAware;
-
-/// What a partition may have in common with a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
-    ZoneAndId,
-    Zone,
-    Id,
-}
-
-/// The common thing itself: zone and id, as far as the wish is about them.
-type Label<'a> = (Option<&'a str>, Option<&'a str>);
-
-/// Who has what in common by one wish. Labels are spoken of by index; what no member has is none.
-struct Labels {
-    wish: Wish,
-    count: usize,
-    of_member: Vec<Option<usize>>,
-    of_partition: Vec<Option<usize>>,
-}
 
 /// An assignment in the making. Members and partitions are spoken of by index.
 struct Desk {
@@ -105,56 +87,6 @@ fn assign(
     desk.deal_the_rest();
     let owners = desk.owner.iter().map(|o| o.unwrap_or_default());
     named(&members, &partitions, owners)
-}
-
-// === impl Wish ===
-
-impl Wish {
-    fn label<'a>(self, zone: Option<&'a str>, id: Option<&'a str>) -> Option<Label<'a>> {
-        match self {
-            Self::ZoneAndId => Some((Some(zone?), Some(id?))),
-            Self::Zone => Some((Some(zone?), None)),
-            Self::Id => Some((None, Some(id?))),
-        }
-    }
-}
-
-// === impl Labels ===
-
-impl Labels {
-    fn of(
-        wish: Wish,
-        members: &[Candidate],
-        partitions: &[&PartitionInput],
-        previous: &Previous,
-    ) -> Self {
-        let mut known: BTreeMap<Label<'_>, usize> = BTreeMap::new();
-        let of_member: Vec<Option<usize>> = members
-            .iter()
-            .map(|m| {
-                let label = wish.label(m.zone.as_deref(), Some(m.id.as_str()))?;
-                let next = known.len();
-                Some(*known.entry(label).or_insert(next))
-            })
-            .collect();
-        let of_partition = |p: &&PartitionInput| {
-            let id = previous.last_ids.get(&p.partition);
-            let label = wish.label(p.zone.as_deref(), id.map(MemberId::as_str))?;
-            known.get(&label).copied()
-        };
-        Self {
-            wish,
-            count: known.len(),
-            of_partition: partitions.iter().map(of_partition).collect(),
-            of_member,
-        }
-    }
-
-    /// Whether this owner is whom the partition would wish for.
-    fn is_at_home(&self, p: usize, owner: Option<usize>) -> bool {
-        let wanted = self.of_partition[p];
-        wanted.is_some() && wanted == owner.and_then(|m| self.of_member[m])
-    }
 }
 
 // === impl Desk ===
