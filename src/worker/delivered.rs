@@ -39,7 +39,10 @@ pub struct Delivered {
 
 /// A message's headers; empty ones cost nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Headers(Option<Arc<[(String, Vec<String>)]>>);
+pub struct Headers(Option<Arc<[Header]>>);
+
+/// A name with its values.
+type Header = (String, Vec<String>);
 
 // === impl Delivered ===
 

@@ -18,7 +18,7 @@ const BATCHES: usize = 256;
 #[derive(Debug)]
 pub(super) enum Incoming {
     /// The bucket was found.
-    Bucket(Bucket),
+    Bucket(Box<Bucket>),
     /// The bucket, or the server, cannot be used yet; or it can, and the trouble is over.
     Trouble(Option<String>),
     /// `meta` came through the watch.
@@ -36,7 +36,7 @@ pub(super) enum Incoming {
     /// A commit record was written.
     Written(Partition, Epoch, Written, Duration),
     /// A stream is not what the position belongs to.
-    Invalid(Partition, Epoch, Finding),
+    Invalid(Partition, Epoch, Box<Finding>),
     /// A reader has ended by itself.
     ReaderEnded(Partition, Epoch, Option<(Sequence, String)>),
     /// A partition without traffic was looked through.
@@ -115,7 +115,7 @@ impl Incoming {
             Self::Invalid(partition, epoch, finding) => Event::Invalid {
                 partition,
                 epoch,
-                finding,
+                finding: *finding,
             },
             Self::ReaderEnded(partition, epoch, unreadable) => Event::ReaderEnded {
                 partition,

@@ -206,7 +206,7 @@ impl Pump {
 
     fn hear(&mut self, said: Incoming) {
         match &said {
-            Incoming::Bucket(bucket) => self.bucket = Some(bucket.clone()),
+            Incoming::Bucket(bucket) => self.bucket = Some((**bucket).clone()),
             Incoming::Trouble(trouble) => self.trouble.clone_from(trouble),
             Incoming::Put(..) => self.beats = self.beats.saturating_sub(1),
             Incoming::Meta(_, meta) => self.present_by(&meta.source),
@@ -217,7 +217,7 @@ impl Pump {
                     .observe(took.as_secs_f64());
             }
             Incoming::ReaderEnded(partition, epoch, _) | Incoming::Invalid(partition, epoch, _) => {
-                self.readers.ended(*partition, *epoch)
+                self.readers.ended(*partition, *epoch);
             }
             Incoming::Group(..)
             | Incoming::Damaged(..)
@@ -377,10 +377,29 @@ impl Pump {
             return; // the client would send it later, when it says nothing any more
         }
         self.beats += 1;
+        self.count_what_is_held(&document);
         let key = Key::Member(self.member.identity().incarnation.clone());
         let inbox = self.inbox.clone();
         self.tasks
             .spawn("heartbeat", |_| records::beat(bucket, key, document, inbox));
+    }
+
+    /// As often as a heartbeat is sent: a sum over all partitions.
+    fn count_what_is_held(&self, document: &crate::group::MemberDocument) {
+        let metrics = &self.settings.metrics;
+        let gauge = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        let in_flight: i64 = document.held.iter().map(|h| i64::from(h.in_flight)).sum();
+        let buffered: u64 = self
+            .member
+            .held()
+            .filter_map(|held| self.member.buffered(held))
+            .map(|(messages, _)| messages)
+            .sum();
+        metrics.partitions.set(gauge(document.held.len()));
+        metrics.in_flight.set(in_flight);
+        metrics
+            .buffered
+            .set(i64::try_from(buffered).unwrap_or(i64::MAX));
     }
 
     fn open_reader(&mut self, order: Order) {

@@ -294,7 +294,7 @@ impl Forwarder {
             .take();
         let said = match (why, finding) {
             (ReaderStopped::Gate(GateClosed::Invalid(_)), Some(finding)) => {
-                Incoming::Invalid(partition, epoch, finding)
+                Incoming::Invalid(partition, epoch, Box::new(finding))
             }
             (ReaderStopped::Gate(_), _) => Incoming::ReaderEnded(partition, epoch, None),
             (ReaderStopped::Wrong(text), _) => {

@@ -29,6 +29,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
 // === impl Pump ===
 
 impl Pump {
+    #[expect(clippy::too_many_lines, reason = "a list: one arm per command")]
     pub(super) fn serve(&mut self, command: Command) {
         let now = clock::now();
         match command {
@@ -123,6 +124,7 @@ impl Pump {
         Some(CallError::NotJoined { why })
     }
 
+    #[expect(clippy::too_many_arguments, reason = "one command, taken apart")]
     fn take_acks(
         &mut self,
         session: &SessionId,
@@ -314,7 +316,18 @@ impl Pump {
                 self.settings.metrics.fenced.inc();
                 None
             }
-            _ => None,
+            MemberEvent::Joined { .. }
+            | MemberEvent::Paused { .. }
+            | MemberEvent::Unpaused { .. }
+            | MemberEvent::AttemptFailed { .. }
+            | MemberEvent::Skipped { .. }
+            | MemberEvent::Stopped { .. }
+            | MemberEvent::MessagesLost { .. }
+            | MemberEvent::PositionMoved { .. }
+            | MemberEvent::ProcessingTimedOut { .. }
+            | MemberEvent::OffsetLost { .. }
+            | MemberEvent::BucketReplaced
+            | MemberEvent::Application { .. } => None,
         };
         super::log::event(&event);
         if let Some(frame) = frame {

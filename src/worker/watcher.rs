@@ -23,7 +23,7 @@ pub(super) async fn watch_over(
 ) {
     let watching = async {
         let bucket = found(&connection, &bucket, &inbox).await;
-        inbox.say(Incoming::Bucket(bucket.clone())).await;
+        inbox.say(Incoming::Bucket(Box::new(bucket.clone()))).await;
         let mut watch = bucket.watch(&KeyFilter::of_a_member(&me));
         while let Some(event) = watch.next().await {
             match event {

@@ -21,6 +21,17 @@ pub enum Acknowledged {
     NotTheirs,
 }
 
+/// Whether an acknowledgement covers a message, in rising order of what it brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Covered {
+    /// It does not.
+    No,
+    /// It was done before.
+    Before,
+    /// It is done now; it was handed over then.
+    Now(Timestamp),
+}
+
 // === impl Ledger ===
 
 impl<M: Message> Ledger<M> {
@@ -32,12 +43,12 @@ impl<M: Message> Ledger<M> {
         sequence: Sequence,
         now: Timestamp,
     ) -> Acknowledged {
-        let mut covered = (sequence < self.done).then_some(None);
+        let mut covered = self.left_before(sequence);
         if self.may_ack(session) {
             for index in 0..self.window.len() {
                 match self.window.get(index) {
                     Some(slot) if slot.message.sequence() <= sequence => {
-                        covered = self.finish(index, session).or(covered);
+                        covered = covered.max(self.finish(index, session));
                     }
                     Some(_) | None => break,
                 }
@@ -55,8 +66,8 @@ impl<M: Message> Ledger<M> {
     ) -> Acknowledged {
         let covered = match self.find(sequence) {
             Some(index) if self.may_ack(session) => self.finish(index, session),
-            Some(_) => None,
-            None => (sequence < self.done).then_some(None),
+            Some(_) => Covered::No,
+            None => self.left_before(sequence),
         };
         self.after_ack(covered, sequence, now)
     }
@@ -65,32 +76,37 @@ impl<M: Message> Ledger<M> {
         self.holder.as_ref().is_none_or(|holder| holder == session)
     }
 
-    /// Marks a slot as done if it is this session's. If it is done now: when it was handed over, if
-    /// it was not done before.
-    fn finish(&mut self, index: usize, session: &SessionId) -> Option<Option<Timestamp>> {
-        let slot = self.window.get(index)?;
+    fn left_before(&self, sequence: Sequence) -> Covered {
+        if sequence < self.done {
+            Covered::Before
+        } else {
+            Covered::No
+        }
+    }
+
+    /// Marks a slot as done if it is this session's.
+    fn finish(&mut self, index: usize, session: &SessionId) -> Covered {
+        let Some(slot) = self.window.get(index) else {
+            return Covered::No;
+        };
         let handed_at = slot.handed_at;
         match slot.state {
-            State::Done => return Some(None),
+            State::Done => return Covered::Before,
             State::InHand => {}
             State::Waiting(_, Return::SessionEnded)
                 if self.former_holder.as_ref() == Some(session) => {}
-            State::Waiting(..) | State::Spent => return None,
+            State::Waiting(..) | State::Spent => return Covered::No,
         }
         self.set(index, State::Done);
-        Some(Some(handed_at))
+        Covered::Now(handed_at)
     }
 
-    fn after_ack(
-        &mut self,
-        covered: Option<Option<Timestamp>>,
-        sequence: Sequence,
-        now: Timestamp,
-    ) -> Acknowledged {
-        let Some(handed_at) = covered else {
-            return Acknowledged::NotTheirs;
+    fn after_ack(&mut self, covered: Covered, sequence: Sequence, now: Timestamp) -> Acknowledged {
+        let took = match covered {
+            Covered::No => return Acknowledged::NotTheirs,
+            Covered::Before => None,
+            Covered::Now(handed_at) => Some(self.stamp(now).since(handed_at)),
         };
-        let took = handed_at.map(|at| self.stamp(now).since(at));
         self.last_ack = Some(now);
         self.advance();
         Acknowledged::Accepted {

@@ -71,6 +71,10 @@ impl<M: Message> Ledger<M> {
     }
 
     /// This commit is on record.
+    ///
+    /// # Panics
+    ///
+    /// If it moved the position back, which no commit of a ledger does.
     pub fn stored(&mut self, commit: Commit) {
         assert!(
             commit.content.next >= self.stored.next || commit.content.history > self.stored.history,

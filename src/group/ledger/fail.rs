@@ -43,6 +43,10 @@ pub enum SessionEnd {
 
 impl<M: Message> Ledger<M> {
     /// The application refuses this message.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "who, what, why, when, and until when"
+    )]
     pub fn nack(
         &mut self,
         session: &SessionId,

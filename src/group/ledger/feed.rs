@@ -93,6 +93,14 @@ impl<M: Message> Ledger<M> {
     }
 
     /// Hands over what this session may have now, in order, as far as the budget goes.
+    ///
+    /// # Panics
+    ///
+    /// If the buffer were out of order, which [`Ledger::take_in`] does not let happen.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "to whom, what, how much, when, whereto"
+    )]
     pub fn hand_over(
         &mut self,
         session: &SessionId,
@@ -121,9 +129,7 @@ impl<M: Message> Ledger<M> {
             return false;
         }
         if self.waiting > 0 {
-            return self
-                .first_waiting()
-                .is_some_and(|at| at.is_some_and(|at| at <= now));
+            return self.retry_at().is_some_and(|at| at <= now);
         }
         !self.buffer.is_empty() && self.has_room()
     }
@@ -138,22 +144,21 @@ impl<M: Message> Ledger<M> {
 
     /// When a message that waits for another attempt may be handed over.
     pub fn retry_at(&self) -> Option<Timestamp> {
-        self.first_waiting().flatten()
-    }
-
-    /// The first slot that blocks what follows: when it may be given; `Some(None)` if never.
-    fn first_waiting(&self) -> Option<Option<Timestamp>> {
         if self.waiting == 0 {
             return None;
         }
-        self.window.iter().find_map(|slot| match slot.state {
-            State::Waiting(at, _) => Some(Some(at)),
-            State::Spent => Some(None),
-            State::InHand | State::Done => None,
-        })
+        let blocks = |s: &&Slot<M>| matches!(s.state, State::Waiting(..) | State::Spent);
+        match self.window.iter().find(blocks)?.state {
+            State::Waiting(at, _) => Some(at),
+            State::InHand | State::Spent | State::Done => None,
+        }
     }
 
     /// Goes through the window; answers whether nothing in it stands before new messages. P115
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "to whom, what, how much, when, whereto"
+    )]
     fn give_again(
         &mut self,
         session: &SessionId,

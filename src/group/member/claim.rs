@@ -127,7 +127,7 @@ impl<M: Message> Member<M> {
         };
         hold.went_well();
         hold.least = hold.least.max(revision);
-        hold.stage = Stage::Owned(Ledger::starting_at(&record, rules));
+        hold.stage = Stage::Owned(Box::new(Ledger::starting_at(&record, rules)));
         hold.known = Some((revision, record));
         if suspended {
             hold.suspend(now);

@@ -43,7 +43,7 @@ impl<M: Message> Member<M> {
     pub(super) fn take_group(
         &mut self,
         revision: Revision,
-        document: Box<GroupDocument>,
+        document: GroupDocument,
         now: Timestamp,
     ) {
         self.damage.remove("group");
@@ -53,7 +53,7 @@ impl<M: Message> Member<M> {
             return; // P32
         }
         self.seen = edition;
-        self.document = Some(*document);
+        self.document = Some(document);
         self.follow_the_document(now);
     }
 

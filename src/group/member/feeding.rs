@@ -69,6 +69,10 @@ impl<M: Message> Member<M> {
     }
 
     /// Hands over what this session may have of the partition, as far as the budget goes.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "to whom, what, how much, when, whereto"
+    )]
     pub fn hand_over(
         &mut self,
         session: &SessionId,

@@ -7,6 +7,10 @@ use super::super::{
 
 /// One partition in a member's hands.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that are independent of each other; what follows is decided in `tend`"
+)]
 pub(super) struct Hold<M> {
     pub(super) epoch: Epoch,
     /// The grant followed an unclean end: one attempt is added to the head.
@@ -56,7 +60,7 @@ pub(super) enum Stage<M> {
     /// The commit record is missing or damaged: a person has to act.
     Lost(String),
     /// The commit record is ours.
-    Owned(Ledger<M>),
+    Owned(Box<Ledger<M>>),
 }
 
 /// What is on its way to or from the commit record.
@@ -67,7 +71,7 @@ pub(super) enum Io {
     /// A read.
     Reading,
     /// A write.
-    Writing(Writing),
+    Writing(Box<Writing>),
 }
 
 /// A write on its way.

@@ -192,7 +192,7 @@ impl<M: Message> Member<M> {
     fn take_in(&mut self, event: Event<M>, now: Timestamp) {
         match event {
             Event::Meta { revision, meta } => self.take_meta(revision, meta, now),
-            Event::Group { revision, document } => self.take_group(revision, document, now),
+            Event::Group { revision, document } => self.take_group(revision, *document, now),
             Event::Damaged { key, problem } => {
                 self.damage.insert(key, problem);
             }

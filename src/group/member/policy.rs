@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::super::ledger::{Message, SessionEnd, Verdict};
+use super::super::ledger::{Ledger, Message, SessionEnd, Verdict};
 use super::super::{Epoch, Mark, OnGap, OnTruncation, Partition, Sequence, StopReason, Timestamp};
 use super::{Finding, Member, MemberEvent};
 
@@ -172,7 +172,7 @@ impl<M: Message> Member<M> {
         });
         self.report_failures(partition, now);
         let alive = self.holds.values().any(|hold| {
-            let ack = hold.ledger().and_then(|l| l.last_ack());
+            let ack = hold.ledger().and_then(Ledger::last_ack);
             ack.is_some_and(|at| now.since(at) < timeout)
         });
         if !alive {

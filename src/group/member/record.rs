@@ -22,7 +22,7 @@ impl<M: Message> Member<M> {
             return;
         };
         let (record, expected) = (Box::new(writing.record.clone()), writing.expected);
-        hold.io = Io::Writing(writing);
+        hold.io = Io::Writing(Box::new(writing));
         let epoch = hold.epoch;
         self.effects.push(Effect::WriteOffset {
             partition,
@@ -48,9 +48,9 @@ impl<M: Message> Member<M> {
             return;
         };
         match outcome {
-            Written::Stored(revision) => self.landed(partition, revision, writing, now),
+            Written::Stored(revision) => self.landed(partition, revision, *writing, now),
             Written::Busy => {
-                hold.resend = Some(writing);
+                hold.resend = Some(*writing);
                 let wait = self.spread(BUSY.0, BUSY.1);
                 self.try_at(partition, now.after(wait));
             }

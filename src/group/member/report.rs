@@ -93,14 +93,14 @@ impl<M: Message> Member<M> {
                 since_ms: millis(now.since(self.app.since)),
             },
             seen_epoch: self.seen_epoch,
-            held: self.views().into_iter().map(held).collect(),
+            held: self.views().iter().map(held).collect(),
             released: self.released.values().copied().collect(),
             unknown: Unknown::new(),
         })
     }
 }
 
-fn held(view: HoldView) -> Held {
+fn held(view: &HoldView) -> Held {
     Held {
         partition: view.partition,
         epoch: view.epoch,

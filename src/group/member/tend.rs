@@ -1,6 +1,6 @@
 //! One partition's next step, whatever has happened.
 
-use super::super::ledger::Message;
+use super::super::ledger::{Ledger, Message};
 use super::super::{Partition, Timestamp};
 use super::hold::{Hold, Io, Stage, Writing};
 use super::{Effect, Member};
@@ -64,7 +64,7 @@ impl<M: Message> Member<M> {
     }
 
     fn tend_owned(&mut self, partition: Partition, now: Timestamp) {
-        let ends = self.hold_ledger(partition, |l| l.processing_ends());
+        let ends = self.hold_ledger(partition, Ledger::processing_ends);
         if ends.flatten().is_some_and(|at| at <= now) {
             self.processing_timed_out(partition, now);
         }
@@ -190,8 +190,8 @@ impl<M: Message> Member<M> {
         };
         let ledger = hold.ledger();
         let wakes = [
-            ledger.and_then(|l| l.processing_ends()),
-            ledger.and_then(|l| l.retry_at()).filter(|at| *at > now),
+            ledger.and_then(Ledger::processing_ends),
+            ledger.and_then(Ledger::retry_at).filter(|at| *at > now),
             hold.revoking,
             hold.read_after.filter(|at| *at > now),
         ];
@@ -201,7 +201,7 @@ impl<M: Message> Member<M> {
     pub(super) fn hold_ledger<T>(
         &self,
         partition: Partition,
-        look: impl FnOnce(&super::super::ledger::Ledger<M>) -> T,
+        look: impl FnOnce(&Ledger<M>) -> T,
     ) -> Option<T> {
         self.holds.get(&partition)?.ledger().map(look)
     }

@@ -39,7 +39,9 @@ fn one_commit_is_in_flight_and_what_comes_meanwhile_is_joined_to_the_next() {
     t.reads(0, 1..=9);
     t.fetches("a", 0);
     t.records = Answers::No;
-    (1..=5).for_each(|s| drop(t.acks("a", 0, s)));
+    (1..=5).for_each(|s| {
+        t.acks("a", 0, s);
+    });
     t.passes(Duration::from_secs(1));
     assert_eq!(t.writes(), 1);
     t.answers_write(0);
@@ -53,7 +55,9 @@ fn commits_are_paced_by_the_interval() {
     let mut t = Scene::owning(&[0]);
     t.reads(0, 1..=9);
     t.fetches("a", 0);
-    (1..=3).for_each(|s| drop(t.acks("a", 0, s)));
+    (1..=3).for_each(|s| {
+        t.acks("a", 0, s);
+    });
     assert_eq!(t.writes(), 1, "the first at once");
     t.passes(Duration::from_millis(99));
     assert_eq!(t.writes(), 1);
@@ -70,7 +74,9 @@ fn many_partitions_commit_less_often() {
     let mut t = Scene::owning(&[299]);
     t.reads(299, 1..=9);
     t.fetches("a", 299);
-    (1..=3).for_each(|s| drop(t.acks("a", 299, s)));
+    (1..=3).for_each(|s| {
+        t.acks("a", 299, s);
+    });
     t.passes(Duration::from_millis(299));
     assert_eq!(t.writes(), 1);
     t.passes(Duration::from_millis(1));

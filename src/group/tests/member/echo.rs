@@ -105,6 +105,16 @@ fn a_step_at_the_very_end_of_the_lease_commits_nothing() {
 }
 
 #[test]
+fn a_hand_over_past_the_lease_is_refused_although_nothing_was_stepped_since() {
+    // P91: checked at each hand-over, not when the deadline is noticed.
+    let mut t = Scene::owning(&[0]);
+    t.reads(0, [1]);
+    t.heartbeats = Answers::No;
+    t.now = t.now.after(S); // asleep
+    assert_eq!(t.fetches("a", 0), [0; 0]);
+}
+
+#[test]
 fn a_claim_waits_for_the_lease() {
     // P91
     let mut t = Scene::joined(1);

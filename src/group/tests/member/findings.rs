@@ -146,7 +146,9 @@ fn a_stop_that_was_resumed_is_found_again_unless_the_policy_has_changed() {
     let mut t = Scene::owning(&[0]);
     finds(&mut t, finding(StopReason::StreamRecreated, 1, 1, 0));
     t.clear();
-    t.changes(|meta| drop(meta.resumed.insert(p(0), MetaGeneration(2))));
+    t.changes(|meta| {
+        meta.resumed.insert(p(0), MetaGeneration(2));
+    });
     t.passes(Duration::from_millis(100));
     assert_eq!(t.opened(), [(0, 1)], "it looks again");
     finds(&mut t, finding(StopReason::StreamRecreated, 1, 1, 0));

@@ -13,7 +13,9 @@ fn a_pause_stops_feeding_and_nothing_else() {
     t.reads(0, 1..=20);
     t.reads(1, [1]);
     t.fetch("a", 0, 3);
-    t.changes(|meta| drop(meta.pause.partitions.insert(p(0))));
+    t.changes(|meta| {
+        meta.pause.partitions.insert(p(0));
+    });
     assert_eq!(
         (t.state(0), t.state(1)),
         (Some(HoldState::Paused), Some(HoldState::Feeding))

@@ -259,7 +259,9 @@ fn after_its_last_attempt_a_message_blocks_its_partition_until_it_is_resumed() {
     t.passes(Duration::from_secs(100));
     assert_eq!(t.fetches("a", 0), [0; 0]);
     // A resume of a later generation starts it again at its head, with attempts set back.
-    t.changes(|meta| drop(meta.resumed.insert(p(0), MetaGeneration(2))));
+    t.changes(|meta| {
+        meta.resumed.insert(p(0), MetaGeneration(2));
+    });
     let got = t.fetch("a", 0, 100);
     assert_eq!((got[0].0, got[0].1.attempt), (1, 1));
     assert_eq!(
@@ -278,7 +280,9 @@ fn a_stop_holds_across_owners_until_it_is_resumed() {
         detail: String::new(),
         generation: MetaGeneration(1),
     });
-    t.changes(|meta| drop(meta.resumed.insert(p(0), MetaGeneration(1))));
+    t.changes(|meta| {
+        meta.resumed.insert(p(0), MetaGeneration(1));
+    });
     t.gives(0, 1);
     t.sees_document();
     // That resume was before the stop.
@@ -286,7 +290,9 @@ fn a_stop_holds_across_owners_until_it_is_resumed() {
         (t.state(0), t.opened().len()),
         (Some(HoldState::Stopped), 0)
     );
-    t.changes(|meta| drop(meta.resumed.insert(p(0), MetaGeneration(3))));
+    t.changes(|meta| {
+        meta.resumed.insert(p(0), MetaGeneration(3));
+    });
     t.passes(Duration::from_millis(100));
     assert_eq!(
         (t.state(0), t.opened()),
