@@ -380,6 +380,7 @@ fn quotes_are_comments_that_begin_with_numbers() {
         ["P7", "P8a"]
     );
     assert_eq!(numbers("let x = 1; // P4"), ["P4"]);
+    assert_eq!(numbers("//! Of a claim. // P96"), ["P96"]);
     assert_eq!(
         numbers("// see P12\n// Partition\n// P99th\nlet p = \"P5\";"),
         Vec::<String>::new()
@@ -497,13 +498,12 @@ fn digits(number: &str) -> u32 {
 fn quotes(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (line, content) in (1..).zip(text.lines()) {
-        let Some((_, comment)) = content.split_once("//") else {
-            continue;
-        };
-        let mut rest = comment.trim_start_matches(['/', '!', ' ']);
-        while let Some(number) = number_at_start(rest) {
-            found.push((line, number.to_owned()));
-            rest = rest[number.len()..].trim_start_matches([',', ' ']);
+        for comment in content.split("//").skip(1) {
+            let mut rest = comment.trim_start_matches(['/', '!', ' ']);
+            while let Some(number) = number_at_start(rest) {
+                found.push((line, number.to_owned()));
+                rest = rest[number.len()..].trim_start_matches([',', ' ']);
+            }
         }
     }
     found
