@@ -6,8 +6,9 @@
 //! their commit are answered later, in the same order.
 
 use std::collections::VecDeque;
-use std::future::{Future, pending};
+use std::future::{Future, pending, ready};
 use std::pin::Pin;
+use std::task::Poll;
 
 use futures_util::stream::{FuturesOrdered, Stream, StreamExt};
 use tokio::sync::mpsc;
@@ -261,10 +262,17 @@ impl Stage {
                 let results = convert::ack_results(acking.await?);
                 self.answer_now(results.into_iter().filter(is_not_owned).collect());
             }
-            AckWait::Committed => self.answers.push_back(Box::pin(async move {
-                let results = convert::ack_results(acking.await?);
-                Ok(Some(Out::AckResult(proto::AckResponse { results })))
-            })),
+            AckWait::Committed => {
+                let mut answering: AckAnswer = Box::pin(async move {
+                    let results = convert::ack_results(acking.await?);
+                    Ok(Some(Out::AckResult(proto::AckResponse { results })))
+                });
+                // Asked for now, before whatever the application says next; answered later.
+                match futures_util::poll!(answering.as_mut()) {
+                    Poll::Ready(answer) => self.answers.push_back(Box::pin(ready(answer))),
+                    Poll::Pending => self.answers.push_back(answering),
+                }
+            }
         }
         Ok(())
     }
@@ -273,8 +281,7 @@ impl Stage {
     fn answer_now(&mut self, results: Vec<proto::AckResult>) {
         if !results.is_empty() {
             let answer = Out::AckResult(proto::AckResponse { results });
-            self.answers
-                .push_back(Box::pin(async move { Ok(Some(answer)) }));
+            self.answers.push_back(Box::pin(ready(Ok(Some(answer)))));
         }
     }
 
