@@ -106,6 +106,28 @@ fn a_wrong_body_is_refused_by_the_name_of_the_field() {
 }
 
 #[test]
+fn no_request_takes_a_field_that_it_does_not_know() {
+    let position = r#"{"partition": 1, "epoch": 2, "sequence": 3}"#;
+    let with = |fields: &str| format!("{{{fields}\"extra\": 1}}").into_bytes();
+    let errors = [
+        fetch_request(&with("")).err(),
+        ack_request(&with(r#""positions": [], "#)).err(),
+        nack_request(&with(r#""messages": [], "error": "", "#)).err(),
+        publish_request(&with(r#""key": "a", "payload": "", "#)).err(),
+        pause_request(&with("")).err(),
+        resume_request(&with("")).err(),
+        drain_request(&with("")).err(),
+    ];
+    for error in errors {
+        assert_eq!(error.map(|error| error.field).as_deref(), Some("extra"));
+    }
+    let inner = position.replace('}', r#", "extra": 1}"#);
+    let derived = format!(r#"{{"key": "a", "payload": "", "derived_from": {inner}}}"#);
+    let (field, _) = refused(publish_request(derived.as_bytes()));
+    assert_eq!(field, "derived_from.extra");
+}
+
+#[test]
 fn a_refusal_says_what_to_change() {
     let (_, sentence) = refused(ack_request(br#"{"position": []}"#));
     assert_eq!(
