@@ -109,12 +109,12 @@ impl Round<'_> {
         }
         let full = fetch.budget.messages == 0 || fetch.budget.bytes == 0;
         let began = !fetch.got.messages.is_empty();
+        if self.member.is_leaving() && !began {
+            return Some(Err(CallError::Draining)); // also to who would not wait at all
+        }
         let over = fetch.until <= self.now
             || began && (full || !self.may_get_more(id, |p| fetch.wants(p)));
-        if over {
-            return Some(Ok(()));
-        }
-        (self.member.is_leaving() && !began).then_some(Err(CallError::Draining))
+        over.then_some(Ok(()))
     }
 
     /// Whether waiting longer could bring this session anything before it acknowledges.

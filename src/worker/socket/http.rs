@@ -11,7 +11,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_util::StreamExt;
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http_body_util::BodyExt;
 
 use super::calls::Calls;
 use super::health::Probes;
@@ -139,19 +139,40 @@ fn session(headers: &HeaderMap) -> Result<SessionId, Problem> {
 
 /// The whole body, unless it is too large or too slow.
 async fn whole(body: Body) -> Result<Bytes, Problem> {
-    let reading = Limited::new(body, limits::MAX_BODY).collect();
-    let Ok(read) = tokio::time::timeout(limits::PATIENCE, reading).await else {
+    let Ok(read) = tokio::time::timeout(limits::PATIENCE, read(body)).await else {
         let message = format!(
             "the body did not arrive within {} s",
             limits::PATIENCE.as_secs()
         );
         return Err(Problem::new(Code::Timeout, message, "send it at once"));
     };
-    match read {
-        Ok(read) => Ok(read.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(Problem::body_too_large()),
-        Err(error) => Err(Problem::field("body", &format!("ended early: {error}"))),
+    read
+}
+
+/// A body that is too large is read on for a while, and thrown away: who is still writing when the
+/// connection closes does not get to read the answer.
+async fn read(mut body: Body) -> Result<Bytes, Problem> {
+    let mut whole = Vec::new();
+    let mut thrown_away = 0;
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| Problem::field("body", &format!("ended early: {error}")))?;
+        let Ok(data) = frame.into_data() else {
+            continue; // trailers
+        };
+        if thrown_away == 0 && whole.len() + data.len() <= limits::MAX_BODY {
+            whole.extend_from_slice(&data);
+            continue;
+        }
+        thrown_away += std::mem::take(&mut whole).len() + data.len();
+        if thrown_away > limits::MAX_THROWN_AWAY {
+            break;
+        }
     }
+    if thrown_away > 0 {
+        return Err(Problem::body_too_large());
+    }
+    Ok(whole.into())
 }
 
 // === impl Json ===

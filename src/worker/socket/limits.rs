@@ -6,6 +6,9 @@ use std::time::Duration;
 /// servers should be set to, fits in as base64.
 pub const MAX_BODY: usize = 12 * 1024 * 1024;
 
+/// How much of a larger body is read on and thrown away, so that its sender gets to see the answer.
+pub const MAX_THROWN_AWAY: usize = 8 * MAX_BODY;
+
 /// Connections at a time; further ones are answered 503 `too-many-connections` and closed.
 pub const MAX_CONNECTIONS: usize = 256;
 

@@ -254,6 +254,14 @@ async fn a_body_beyond_the_limit_is_413_and_one_below_is_read() {
 }
 
 #[tokio::test]
+async fn who_is_still_writing_a_body_beyond_the_limit_gets_to_read_the_answer() {
+    let scene = Scene::start();
+    let body = " ".repeat(2 * limits::MAX_BODY);
+    let answer = raw(&scene.socket(), "/v1/ack", "", &body).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+}
+
+#[tokio::test]
 async fn unknown_paths_and_wrong_methods_say_what_there_is() {
     let scene = Scene::start();
     let answer = scene.get("/v2/fetch").await;
