@@ -2,6 +2,7 @@
 
 use futures_util::StreamExt;
 use lockstep::group::{Meta, PartitionSource, Source};
+use lockstep::nats::streams;
 use serde_json::json;
 
 use crate::plant::{Plant, refused};
@@ -18,6 +19,11 @@ async fn stored(
         .await
         .unwrap();
     stream.get_raw_message(sequence).await.unwrap()
+}
+
+async fn make(plant: &Plant, stream: &str, subject: &str) {
+    let plan = streams::StreamPlan::plain(stream, vec![subject.to_owned()]);
+    streams::create(&plant.connection, &plan).await.unwrap();
 }
 
 async fn has_source(plant: &Plant, source: Source) {
@@ -48,7 +54,10 @@ async fn a_message_is_stored_under_its_key_with_its_headers_and_its_id() {
     assert_eq!(message.payload, "5€".as_bytes());
     // The client keeps one header of a name when it reads a stored message; the wire has both.
     let sent = sent.next().await.unwrap().headers.unwrap();
-    let traces: Vec<&str> = sent.get_all("trace").map(|v| v.as_str()).collect();
+    let traces: Vec<&str> = sent
+        .get_all("trace")
+        .map(async_nats::HeaderValue::as_str)
+        .collect();
     assert_eq!(traces, ["t1", "t2"]);
     assert_eq!(message.headers.get("Nats-Msg-Id").unwrap().as_str(), "o-1");
     assert_eq!(plant.stream().await.messages, 1);
@@ -127,17 +136,9 @@ async fn a_file_and_standard_input_are_taken_as_they_are() {
 #[tokio::test]
 async fn other_sources_get_the_partition_in_the_subject() {
     let plant = Plant::new().await;
-    let plain = lockstep::nats::streams::StreamPlan::plain;
-    let subjects = vec!["flat.>".to_owned()];
-    let flat = plain("FLAT", subjects);
-    lockstep::nats::streams::create(&plant.connection, &flat)
-        .await
-        .unwrap();
+    make(&plant, "FLAT", "flat.>").await;
     for p in 0..2 {
-        let one = plain(&format!("each-{p}"), vec![format!("each.{p}.>")]);
-        lockstep::nats::streams::create(&plant.connection, &one)
-            .await
-            .unwrap();
+        make(&plant, &format!("each-{p}"), &format!("each.{p}.>")).await;
     }
     has_source(
         &plant,
@@ -232,9 +233,7 @@ async fn what_cannot_be_published_is_said_with_what_to_do() {
     }
     assert_eq!(plant.stream().await.messages, 0);
 
-    lockstep::nats::streams::delete(&plant.connection, "ORDERS")
-        .await
-        .unwrap();
+    streams::delete(&plant.connection, "ORDERS").await.unwrap();
     plant
         .fails(
             "publish orders --key a --data x",
@@ -243,10 +242,7 @@ async fn what_cannot_be_published_is_said_with_what_to_do() {
         )
         .await;
     // Another stream has the subject now: the group would never see the message.
-    let other = lockstep::nats::streams::StreamPlan::plain("OTHER", vec!["orders.*".to_owned()]);
-    lockstep::nats::streams::create(&plant.connection, &other)
-        .await
-        .unwrap();
+    make(&plant, "OTHER", "orders.*").await;
     let line = "publish orders --key a --data x";
     plant
         .fails(line, 1, &["stored in stream OTHER", "does not read"])
@@ -260,7 +256,7 @@ async fn a_message_that_is_too_large_is_refused_by_its_size() {
         .start()
         .await
         .unwrap();
-    let plant = Plant::on(server, |url| lockstep::nats::Options::for_url(url)).await;
+    let plant = Plant::on(server, lockstep::nats::Options::for_url).await;
     let input = "x".repeat(70_000);
     let finished = plant
         .run_with("publish orders --key a --file -", &input)

@@ -150,11 +150,14 @@ impl Desk {
     fn unmet(&self, wish: &Labels) -> Vec<usize> {
         let mut wished = vec![0_usize; wish.count];
         for (wanted, owner) in wish.of_partition.iter().zip(&self.owner) {
-            wanted.iter().for_each(|label| wished[*label] += 1);
+            if let Some(label) = wanted {
+                wished[*label] += 1;
+            }
             // What an id has is its own as well; what is in a zone by chance is not.
             let theirs = owner.and_then(|m| wish.of_member[m]);
-            if wish.wish == Wish::Id && theirs != *wanted {
-                theirs.iter().for_each(|label| wished[*label] += 1);
+            let theirs = theirs.filter(|t| wish.wish == Wish::Id && *wanted != Some(*t));
+            if let Some(label) = theirs {
+                wished[label] += 1;
             }
         }
         for (label, share) in wish.of_member.iter().zip(&self.share) {
@@ -196,7 +199,9 @@ impl Desk {
     fn room_by_label(&self, wish: &Labels) -> Vec<usize> {
         let mut room = vec![0_usize; wish.count];
         for (m, label) in wish.of_member.iter().enumerate() {
-            label.iter().for_each(|label| room[*label] += self.room(m));
+            if let Some(label) = label {
+                room[*label] += self.room(m);
+            }
         }
         for (wanted, owner) in wish.of_partition.iter().zip(&self.owner) {
             if let (Some(label), None) = (wanted, owner) {
@@ -221,7 +226,9 @@ impl Desk {
         for wish in &wishes {
             let mut takers = vec![VecDeque::new(); wish.count];
             for (m, label) in wish.of_member.iter().enumerate() {
-                label.iter().for_each(|label| takers[*label].push_back(m));
+                if let Some(label) = label {
+                    takers[*label].push_back(m);
+                }
             }
             for (p, wanted) in wish.of_partition.iter().enumerate() {
                 if let (Some(label), None) = (wanted, self.owner[p]) {
