@@ -75,6 +75,11 @@ impl HealthyTime {
             .map_or(Duration::ZERO, |echo| now.since(echo))
     }
 
+    /// When the silence will have lasted this long.
+    pub(super) fn silent_for(&self, silence: Duration) -> Option<Timestamp> {
+        self.last_echo.map(|echo| echo.after(silence))
+    }
+
     /// When `deadline` is reached if all stays well.
     pub(super) fn expected_at(&self, deadline: Healthy) -> Option<Timestamp> {
         self.last_echo

@@ -127,6 +127,7 @@ impl Observed {
             .filter_map(|deadline| self.healthy.expected_at(*deadline))
             .chain(self.next_silence(&listed))
             .chain(self.next_handover(draft, now))
+            .chain(self.healthy.silent_for(self.me.session_timeout * 2)) // P40
             .filter(|deadline| *deadline > now) // never in the past, or the driver would spin
             .min()
     }

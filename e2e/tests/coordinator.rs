@@ -1,0 +1,17 @@
+//! Coordinators over a real server: elections, writes whose end is unknown, lost and damaged state.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops where it is surprised"
+)]
+
+mod coordinator {
+    mod damage;
+    mod election;
+    mod loss;
+    mod manifests;
+    mod stage;
+    mod writes;
+}
