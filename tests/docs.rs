@@ -14,6 +14,31 @@ use lockstep::metrics::{
 use lockstep::wire;
 
 #[test]
+fn every_sentence_of_the_protocol_is_quoted_by_a_test() {
+    let sentences = sentences(&read(&root().join("docs/protocol.md")));
+    assert!(
+        sentences.len() > 100,
+        "docs/protocol.md has {} sentences",
+        sentences.len()
+    );
+    let quoted: BTreeSet<String> = rust_files()
+        .iter()
+        .flat_map(|file| quotes(test_part(file, &read(file))))
+        .map(|(_, number)| number)
+        .collect();
+    let missing: Vec<&String> = sentences
+        .iter()
+        .filter(|(number, tested)| **tested && !quoted.contains(*number))
+        .map(|(number, _)| number)
+        .collect();
+    assert!(
+        missing.is_empty(),
+        "{} sentences have no test: {missing:?}",
+        missing.len()
+    );
+}
+
+#[test]
 fn no_comment_quotes_a_sentence_that_does_not_exist() {
     let sentences = sentences(&read(&root().join("docs/protocol.md")));
     let mut wrong = Vec::new();
@@ -320,6 +345,54 @@ fn a_command_is_split_as_a_shell_does() {
     );
 }
 
+#[test]
+fn log_lines_and_events_shown_to_operators_are_said_by_the_code() {
+    let text = read(&root().join("docs/operations.md"));
+    let mut sources = Vec::new();
+    files_below(&root().join("src"), "rs", &mut sources);
+    let sources: String = sources.iter().map(|file| read(file)).collect();
+    let lines: Vec<String> = first_cells(&text, "## Log lines worth knowing")
+        .iter()
+        .flat_map(|cell| {
+            cell.split('`')
+                .skip(1)
+                .step_by(2)
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let unsaid: Vec<_> = lines
+        .iter()
+        .filter(|l| !sources.contains(&format!("\"{l}\"")))
+        .collect();
+    assert!(
+        lines.len() > 5 && unsaid.is_empty(),
+        "nothing says {unsaid:?} of {lines:?}"
+    );
+    let told = read(&root().join("src/group/member/news.rs"));
+    let events: Vec<String> = first_cells(&text, "## Events of a member")
+        .iter()
+        .flat_map(|cell| cell.split(", ").map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    let unknown: Vec<_> = events
+        .iter()
+        .filter(|e| !told.contains(&format!("\n    {e}")))
+        .collect();
+    assert!(
+        events.len() > 5 && unknown.is_empty(),
+        "there are no events {unknown:?}"
+    );
+}
+
+/// The first cell of each row of the table below a heading.
+fn first_cells(text: &str, heading: &str) -> Vec<String> {
+    let section = text.split(heading).nth(1).expect(heading);
+    let section = section.split("\n## ").next().unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with('|')).skip(2);
+    rows.filter_map(|row| Some(row.split('|').nth(1)?.trim().to_owned()))
+        .collect()
+}
+
 /// A family without members is not shown. Every field is named, so that a new one is not forgotten.
 fn show_every_family(of: CoordinatorMetrics) {
     let CoordinatorMetrics {
@@ -385,6 +458,19 @@ fn quotes_are_comments_that_begin_with_numbers() {
         numbers("// see P12\n// Partition\n// P99th\nlet p = \"P5\";"),
         Vec::<String>::new()
     );
+}
+
+#[test]
+fn of_a_source_file_only_its_tests_count() {
+    let text = "// P1\nfn f() {}\n#[cfg(test)]\nmod tests {\n// P2\n}\n";
+    let numbers = |path: &str| {
+        let part = test_part(Path::new(path), text);
+        quotes(part).into_iter().map(|(_, n)| n).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers("src/group/epochs.rs"), ["P2"]);
+    assert_eq!(numbers("src/group/tests/epochs.rs"), ["P1", "P2"]);
+    assert_eq!(numbers("src/group/tests.rs"), ["P1", "P2"]);
+    assert_eq!(numbers("e2e/tests/cas.rs"), ["P1", "P2"]);
 }
 
 #[test]
@@ -507,6 +593,17 @@ fn quotes(text: &str) -> Vec<(usize, String)> {
         }
     }
     found
+}
+
+/// What of a file is a test: all of it below a `tests` folder, else what follows `#[cfg(test)]`.
+fn test_part<'a>(file: &Path, text: &'a str) -> &'a str {
+    let within = file.strip_prefix(root()).unwrap_or(file);
+    let is_test = within.with_extension("").iter().any(|part| part == "tests");
+    if is_test {
+        text
+    } else {
+        text.find("#[cfg(test)]").map_or("", |at| &text[at..])
+    }
 }
 
 // === links ===
