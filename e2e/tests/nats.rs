@@ -4,7 +4,8 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "a test stops where it is surprised"
+    clippy::wildcard_enum_match_arm,
+    reason = "a test stops where it is surprised, and prints what it met"
 )]
 
 mod nats {

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 /// The `JetStream` API as one connection reaches it.
 #[derive(Clone, Debug)]
-pub struct Api {
+pub(crate) struct Api {
     client: async_nats::Client,
     prefix: String,
     timeout: Duration,

@@ -350,15 +350,12 @@ fn unescaped(text: &str) -> String {
         let hex = after.get(..2).and_then(|hex| std::str::from_utf8(hex).ok());
         let digits = hex.filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
         let hex = digits.and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        match (byte, hex) {
-            (b'%', Some(escaped)) => {
-                bytes.push(escaped);
-                rest = &after[2..];
-            }
-            (_, _) => {
-                bytes.push(*byte);
-                rest = after;
-            }
+        if let (b'%', Some(escaped)) = (byte, hex) {
+            bytes.push(escaped);
+            rest = &after[2..];
+        } else {
+            bytes.push(*byte);
+            rest = after;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()

@@ -133,33 +133,45 @@ pub(crate) async fn next(reader: &mut PartitionReader) -> ReadEvent {
 
 /// The next event that says how the reader stands, other than messages, idleness and counts.
 pub(crate) async fn news(reader: &mut PartitionReader, seen: &mut Vec<u64>) -> ReadEvent {
-    loop {
-        match next(reader).await {
-            ReadEvent::Messages(messages) => {
-                for message in &messages {
-                    reader.grant(1, message.size);
-                    seen.push(message.sequence.0);
+    let news = async {
+        loop {
+            match next(reader).await {
+                ReadEvent::Messages(messages) => {
+                    for message in &messages {
+                        reader.grant(1, message.size);
+                        seen.push(message.sequence.0);
+                    }
                 }
+                ReadEvent::Idle { .. } | ReadEvent::Pending(_) => {}
+                event @ (ReadEvent::Restarted { .. }
+                | ReadEvent::Waiting { .. }
+                | ReadEvent::Stopped { .. }) => return event,
             }
-            ReadEvent::Idle { .. } | ReadEvent::Pending(_) => {}
-            event @ (ReadEvent::Restarted { .. }
-            | ReadEvent::Waiting { .. }
-            | ReadEvent::Stopped { .. }) => return event,
         }
-    }
+    };
+    let news = tokio::time::timeout(SOON, news).await;
+    news.expect("the reader has nothing to say but messages and idleness")
 }
 
 /// Reads until this many messages have come, giving room back at once.
 pub(crate) async fn read(reader: &mut PartitionReader, count: usize) -> Vec<StreamMessage> {
     let mut read = Vec::new();
-    while read.len() < count {
-        if let ReadEvent::Messages(messages) = next(reader).await {
-            for message in &messages {
-                reader.grant(1, message.size);
+    let all = async {
+        while read.len() < count {
+            if let ReadEvent::Messages(messages) = next(reader).await {
+                for message in &messages {
+                    reader.grant(1, message.size);
+                }
+                read.extend(messages);
             }
-            read.extend(messages);
         }
-    }
+    };
+    let all = tokio::time::timeout(SOON, all).await;
+    assert!(
+        all.is_ok(),
+        "{count} messages wanted: {:?}",
+        sequences(&read)
+    );
     read
 }
 

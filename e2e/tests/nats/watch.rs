@@ -8,7 +8,7 @@ use lockstep::nats::{Bucket, CasOutcome, EntryValue, KeyFilter, PutOutcome, Watc
 use lockstep::wire::keys::Key;
 use lockstep_e2e::NatsServer;
 
-use super::setting::{SOON, bucket, connect, settings};
+use super::setting::{SOON, bucket, connect, consumers, settings};
 
 fn incarnation() -> Incarnation {
     "m1".parse().unwrap()
@@ -143,4 +143,26 @@ async fn a_watch_says_that_its_bucket_is_gone() {
             event @ (WatchEvent::Entry(_) | WatchEvent::Loaded) => panic!("{event:?}"),
         }
     }
+}
+
+#[tokio::test]
+async fn a_watch_that_is_dropped_leaves_no_consumer_behind() {
+    let server = NatsServer::start().await.unwrap();
+    let connection = connect(&server).await;
+    let bucket = bucket(&connection).await;
+    let mut watch = bucket.watch(&KeyFilter::of_a_coordinator());
+    load(&mut watch).await;
+    let stream = format!("KV_{}", bucket.name());
+    assert_eq!(consumers(&server.url(), &stream).await.len(), 1);
+    drop(watch);
+    let gone =
+        lockstep_e2e::until(
+            "the consumer to go",
+            Duration::from_secs(10),
+            async || match consumers(&server.url(), &stream).await.len() {
+                0 => Ok(()),
+                left => Err(left),
+            },
+        );
+    gone.await.unwrap();
 }

@@ -6,6 +6,7 @@
 //! that it is not.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -16,7 +17,7 @@ use super::{Bucket, Entry, EntryValue, KeyFilter, read};
 use crate::backoff::Backoff;
 use crate::chance;
 use crate::group::{Revision, Sequence};
-use crate::nats::feed::{Consumer, CreateError, Fed, Feed, Start, StreamMessage, Window};
+use crate::nats::feed::{Consumer, CreateError, Fed, Feed, Start, StreamMessage, Window, delete};
 
 /// Events that a slow owner may be behind before the watch stops pulling.
 const EVENTS: usize = 256;
@@ -68,15 +69,18 @@ impl Bucket {
                 .collect(),
             events: sender,
             missing_since: None,
+            consumer: None,
         };
         let ended = stop.clone();
         let tasks = self.connection.tasks();
         tasks.spawn("watch", |stopping| async move {
-            tokio::select! {
-                _ = task.run() => {}
-                () = ended.cancelled() => {}
-                () = stopping.cancelled() => {}
-            }
+            let stop = async {
+                tokio::select! {
+                    () = ended.cancelled() => {}
+                    () = stopping.cancelled() => {}
+                }
+            };
+            task.until(stop).await;
         });
         Watch {
             events,
@@ -105,6 +109,8 @@ struct Watching {
     filters: Vec<String>,
     events: mpsc::Sender<WatchEvent>,
     missing_since: Option<Instant>,
+    /// What may be on the server, to be deleted.
+    consumer: Option<Consumer>,
 }
 
 /// The owner of the watch has gone.
@@ -113,7 +119,18 @@ struct NobodyListens;
 // === impl Watching ===
 
 impl Watching {
-    async fn run(mut self) -> Result<(), NobodyListens> {
+    /// Watches until told to stop, and leaves nothing behind.
+    async fn until(mut self, stop: impl Future<Output = ()>) {
+        tokio::select! {
+            _ = self.run() => {}
+            () = stop => {}
+        }
+        if let Some(consumer) = self.consumer.take() {
+            delete(&self.bucket.connection, &consumer).await;
+        }
+    }
+
+    async fn run(&mut self) -> Result<(), NobodyListens> {
         let mut backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(5));
         loop {
             self.bucket.connection.up().await;
@@ -125,6 +142,7 @@ impl Watching {
                 }
                 Followed::NotBegun(why) => why,
             };
+            self.forget();
             tracing::debug!(bucket = self.bucket.name(), why, "watch begins anew");
             tokio::time::sleep(backoff.next(chance::fraction())).await;
         }
@@ -132,7 +150,8 @@ impl Watching {
 
     /// Follows one consumer as long as it can be trusted.
     async fn follow(&mut self, backoff: &mut Backoff) -> Result<Followed, NobodyListens> {
-        let consumer = self.consumer();
+        let consumer = self.plan();
+        self.consumer = Some(consumer.clone());
         let api = self.bucket.api();
         let pending = match consumer.create(api).await {
             Ok(info) => info.num_pending,
@@ -150,11 +169,11 @@ impl Watching {
             self.tell(WatchEvent::Loaded).await?;
         }
         let why = loop {
-            let fed = feed.next(&window).await;
+            let came = feed.next(&window).await;
             if feed.is_proved() {
                 backoff.reset();
             }
-            match fed {
+            match came {
                 Fed::Messages(messages) => {
                     for message in messages {
                         let last = message.pending == 0;
@@ -177,7 +196,6 @@ impl Watching {
                 Fed::Wrong(text) => break text,
             }
         };
-        self.forget(consumer);
         Ok(Followed::Broken(why))
     }
 
@@ -196,7 +214,7 @@ impl Watching {
         Ok(Followed::NotBegun(why))
     }
 
-    fn consumer(&self) -> Consumer {
+    fn plan(&self) -> Consumer {
         Consumer {
             stream: self.bucket.stream.to_string(),
             name: format!("lw-{}", chance::name()),
@@ -206,17 +224,15 @@ impl Watching {
         }
     }
 
-    /// Deletes a consumer without waiting for it; the server forgets it by itself in time.
-    fn forget(&self, consumer: Consumer) {
-        let api = self.bucket.api().clone();
+    /// Deletes what the last attempt may have left, without waiting for it.
+    fn forget(&mut self) {
+        let Some(consumer) = self.consumer.take() else {
+            return;
+        };
+        let connection = self.bucket.connection.clone();
         let tasks = self.bucket.connection.tasks();
-        tasks.spawn("watch's end", |_| async move {
-            if let Err(error) = consumer.delete(&api).await {
-                tracing::debug!(
-                    error = &error as &dyn std::error::Error,
-                    "consumer not deleted"
-                );
-            }
+        tasks.spawn("watch's leftover", |_| async move {
+            delete(&connection, &consumer).await;
         });
     }
 

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::chance;
 use crate::group::Sequence;
 use crate::nats::api::{Api, ApiError, code};
+use crate::nats::connect::Connection;
 
 /// How long the server keeps a consumer that nobody pulls from.
 const INACTIVE: Duration = Duration::from_secs(40);
@@ -72,7 +73,7 @@ impl Consumer {
     }
 
     /// Deletes it; gone already is as good.
-    pub(crate) async fn delete(&self, api: &Api) -> Result<(), ApiError> {
+    async fn delete(&self, api: &Api) -> Result<(), ApiError> {
         let call = format!("CONSUMER.DELETE.{}.{}", self.stream, self.name);
         match api.call::<Value>(&call, &Value::Null).await {
             Err(error) if !is_gone(&error) => Err(error),
@@ -125,6 +126,20 @@ fn is_gone(error: &ApiError) -> bool {
         error.code(),
         Some(code::CONSUMER_NOT_FOUND | code::STREAM_NOT_FOUND)
     )
+}
+
+/// Deletes a consumer if that is possible now; the server forgets it by itself in time.
+pub(crate) async fn delete(connection: &Connection, consumer: &Consumer) {
+    if !connection.is_up() {
+        return;
+    }
+    if let Err(error) = consumer.delete(connection.jetstream()).await {
+        tracing::debug!(
+            error = &error as &dyn std::error::Error,
+            consumer = consumer.name,
+            "consumer not deleted"
+        );
+    }
 }
 
 // === impl CreateError ===

@@ -25,7 +25,7 @@ use tokio::sync::broadcast;
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
-pub(crate) use consumer::{Consumer, ConsumerInfo, CreateError, Start};
+pub(crate) use consumer::{Consumer, ConsumerInfo, CreateError, Start, delete};
 pub use message::{Headers, StreamMessage, Subject};
 pub use order::Broken;
 pub(crate) use window::Window;
@@ -118,8 +118,8 @@ impl Feed {
     ) -> Result<Self, String> {
         let events = connection.events();
         let inbox = connection.client().new_inbox();
-        let subscribed = connection.client().subscribe(format!("{inbox}.*"));
-        let subscriber = tokio::time::timeout(EXPIRES, subscribed)
+        let listening = connection.client().subscribe(format!("{inbox}.*"));
+        let subscriber = tokio::time::timeout(EXPIRES, listening)
             .await
             .map_err(|_| "the client is too busy to subscribe".to_owned())?
             .map_err(|error| error.to_string())?;
@@ -353,10 +353,8 @@ impl Line {
         let silence = if self.asked_again { SILENCE } else { ASK_AGAIN };
         let silent_at = self.is_waiting().then(|| self.heard + silence);
         let expiry = self.pulls.next_expiry();
-        [self.pull_at, self.patient_until, expiry, silent_at]
-            .into_iter()
-            .flatten()
-            .min()
+        let ask_at = self.pull_at.or(self.patient_until);
+        [ask_at, expiry, silent_at].into_iter().flatten().min()
     }
 
     fn is_waiting(&self) -> bool {

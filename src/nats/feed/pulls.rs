@@ -103,13 +103,13 @@ impl Pulls {
         let wanted = self.bytes_for(batch, most);
         if self.oversized || bytes < self.at_least.min(most) {
             // It may exceed what is free, so it comes when nothing else is on its way.
-            return match self.is_waiting() {
-                true => Due::Nothing,
-                false => Due::Now(Request {
-                    messages: 1,
-                    bytes: None,
-                }),
-            };
+            if self.is_waiting() {
+                return Due::Nothing;
+            }
+            return Due::Now(Request {
+                messages: 1,
+                bytes: None,
+            });
         }
         let share = wanted.min(bytes).min(i64::from(i32::MAX));
         let request = Request {

@@ -31,8 +31,8 @@ impl Delivery {
         if !reply.starts_with(b"$JS.ACK.") {
             return None;
         }
-        let tokens = 1 + reply.iter().filter(|b| **b == b'.').count();
-        let mut rest = match tokens {
+        let dots: usize = reply.iter().map(|b| usize::from(*b == b'.')).sum();
+        let mut rest = match dots + 1 {
             OLD_FORM | NEW_FORM => reply,
             more if more > NEW_FORM => without_tokens(reply, more - NEW_FORM)?,
             _ => return None,

@@ -11,8 +11,8 @@ use super::pulls::Room;
 pub(crate) struct Window {
     messages: AtomicI64,
     bytes: AtomicI64,
-    window_messages: i64,
-    window_bytes: i64,
+    most_messages: i64,
+    most_bytes: i64,
     more: Notify,
 }
 
@@ -24,8 +24,8 @@ impl Window {
         Self {
             messages: messages.into(),
             bytes: bytes.into(),
-            window_messages: messages,
-            window_bytes: bytes,
+            most_messages: messages,
+            most_bytes: bytes,
             more: Notify::new(),
         }
     }
@@ -34,8 +34,8 @@ impl Window {
         Room {
             messages: self.messages.load(Ordering::Relaxed),
             bytes: self.bytes.load(Ordering::Relaxed),
-            window_messages: self.window_messages,
-            window_bytes: self.window_bytes,
+            window_messages: self.most_messages,
+            window_bytes: self.most_bytes,
         }
     }
 

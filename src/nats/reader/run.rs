@@ -13,7 +13,7 @@ use crate::chance;
 use crate::group::{Mark, Sequence};
 use crate::nats::connect::Connection;
 use crate::nats::feed::{
-    Broken, Consumer, ConsumerInfo, CreateError, Fed, Feed, Start, StreamMessage, Window,
+    Broken, Consumer, ConsumerInfo, CreateError, Fed, Feed, Start, StreamMessage, Window, delete,
 };
 
 /// How often the server is asked what it has left, while nothing else says so.
@@ -136,8 +136,8 @@ impl Run {
     async fn deliver(&mut self, mut feed: Feed, consumer: &Consumer) -> Ended {
         let mut probe_at = Instant::now() + PROBE;
         loop {
-            let fed = tokio::select! {
-                fed = feed.next(&self.window) => fed,
+            let came = tokio::select! {
+                came = feed.next(&self.window) => came,
                 () = tokio::time::sleep_until(probe_at) => {
                     probe_at = Instant::now() + PROBE;
                     if self.probe(consumer).await.is_none() {
@@ -149,7 +149,7 @@ impl Run {
             if feed.is_proved() {
                 self.backoff.reset();
             }
-            let event = match fed {
+            let event = match came {
                 Fed::Messages(messages) => {
                     self.note(&messages);
                     ReadEvent::Messages(messages)
@@ -235,19 +235,5 @@ impl Run {
 
     async fn tell(&self, event: ReadEvent) -> Option<()> {
         self.events.send(event).await.ok()
-    }
-}
-
-/// Deletes a consumer if that is possible now; the server forgets it by itself in time.
-async fn delete(connection: &Connection, consumer: &Consumer) {
-    if !connection.is_up() {
-        return;
-    }
-    if let Err(error) = consumer.delete(connection.jetstream()).await {
-        tracing::debug!(
-            error = &error as &dyn std::error::Error,
-            consumer = consumer.name,
-            "consumer not deleted"
-        );
     }
 }

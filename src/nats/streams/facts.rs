@@ -9,6 +9,7 @@ use crate::group::{Sequence, ServerTime};
 use crate::nats::time;
 
 /// A stream at the moment of looking.
+#[expect(clippy::struct_excessive_bools, reason = "one per setting of a stream")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamFacts {
     /// Its name.
@@ -329,11 +330,11 @@ mod tests {
     #[test]
     fn an_empty_stream_begins_after_its_last_message() {
         let purged = stream(|i| {
-            i["state"] = json!({"messages": 0, "bytes": 0, "first_seq": 7, "last_seq": 6})
+            i["state"] = json!({"messages": 0, "bytes": 0, "first_seq": 7, "last_seq": 6});
         });
         assert_eq!((purged.first, purged.last), (Sequence(7), Sequence(6)));
         let new = stream(|i| {
-            i["state"] = json!({"messages": 0, "bytes": 0, "first_seq": 0, "last_seq": 0})
+            i["state"] = json!({"messages": 0, "bytes": 0, "first_seq": 0, "last_seq": 0});
         });
         assert_eq!((new.first, new.last), (Sequence(1), Sequence(0)));
     }
