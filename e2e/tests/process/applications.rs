@@ -30,6 +30,32 @@ async fn a_slow_application_holds_up_only_itself() -> Outcome<()> {
 }
 
 #[tokio::test]
+async fn whoever_has_to_let_go_is_given_the_time_to_finish() -> Outcome<()> {
+    let manifest = Manifest {
+        partitions: 4,
+        rebalance_timeout: "15s".to_owned(),
+        ..Manifest::default()
+    };
+    let mut scene = Scene::start(manifest).await?;
+    // A message of each partition in hand, for more than three seconds.
+    scene.add_member("slow", Application::Slow(Duration::from_millis(800)))?;
+    scene.settles_on(&["slow"], SETTLED).await?;
+    scene.publish(KEYS, 4).await?;
+    scene.published(8).await;
+    scene.add_member("w1", Application::Ok)?;
+    scene.settles_on(&["slow", "w1"], SETTLED).await?;
+    scene.stop_publishing().await?;
+    scene.all_committed(2 * SETTLED).await?;
+    let verdict = scene.verdict_is_good(&expect())?;
+    assert_eq!(
+        (verdict.duplicates, verdict.unclean_grants),
+        (0, 0),
+        "{verdict}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_hanging_application_loses_its_partitions_to_another() -> Outcome<()> {
     let manifest = Manifest {
         processing_timeout: "3s".to_owned(),
