@@ -183,8 +183,12 @@ fn owned_word(
     if (record.epoch, record.owner.as_ref()) != (assignment.epoch, Some(owner)) {
         return PartitionWord::Claiming;
     }
+    let fresh = seen.members.get(owner).is_some_and(|o| seen.is_fresh(o));
     match report(seen, p).map(|held| held.state) {
-        None => PartitionWord::Silent,
+        None if !fresh => PartitionWord::Silent,
+        None if seen.meta.is_paused(p) => PartitionWord::Paused,
+        // Its claim is on record, and its next heartbeat will say more.
+        None => PartitionWord::Feeding,
         Some(HoldState::Suspended) => PartitionWord::Suspended,
         Some(HoldState::Stopped) => PartitionWord::Stopped,
         Some(HoldState::Revoking) => PartitionWord::Revoking,

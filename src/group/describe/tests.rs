@@ -299,6 +299,26 @@ fn a_report_of_an_owner_that_fell_silent_counts_no_more() {
 }
 
 #[test]
+fn a_claim_on_record_is_not_silence_before_the_owners_next_heartbeat() {
+    let mut seen = healthy();
+    seen.members
+        .get_mut(&inc("a1"))
+        .unwrap()
+        .document
+        .held
+        .clear();
+    assert_eq!(
+        words(&seen).1,
+        [PartitionWord::Feeding, PartitionWord::Feeding]
+    );
+    seen.meta.pause.all = true;
+    assert_eq!(
+        words(&seen).1,
+        [PartitionWord::Paused, PartitionWord::Paused]
+    );
+}
+
+#[test]
 fn a_report_of_another_epoch_is_not_about_this_grant() {
     let mut seen = healthy();
     document(&mut seen).partitions[0].epoch = Epoch(13);
