@@ -7,11 +7,16 @@ use tokio_util::sync::CancellationToken;
 use crate::backoff::Backoff;
 use crate::chance;
 use crate::group::Incarnation;
-use crate::nats::{Bucket, BucketError, Connection, Entry, EntryValue, KeyFilter, WatchEvent};
+use crate::nats::{
+    Bucket, BucketError, Connection, Entry, EntryValue, KeyFilter, Standing, WatchEvent,
+};
 use crate::wire;
 use crate::wire::keys::Key;
 
 use super::inbox::{Inbox, Incoming};
+
+/// How long a server may take to answer before its silence is worth a word.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// Waits until the bucket is there, then passes on what its watch says, until told to stop.
 pub(super) async fn watch_over(
@@ -47,6 +52,7 @@ async fn found(connection: &Connection, name: &str, inbox: &Inbox) -> Bucket {
     let mut backoff = Backoff::doubling(Duration::from_millis(100), Duration::from_secs(2));
     let mut said = String::new();
     loop {
+        reached(connection, inbox).await;
         let trouble = match connection.check_version().await {
             Err(error) => error.to_string(),
             Ok(()) => match Bucket::open(connection, name).await {
@@ -61,6 +67,21 @@ async fn found(connection: &Connection, name: &str, inbox: &Inbox) -> Bucket {
         inbox.say(Incoming::Trouble(Some(trouble))).await;
         tokio::time::sleep(backoff.next(chance::fraction())).await;
     }
+}
+
+/// Waits for a server, saying so when none answers within a moment.
+async fn reached(connection: &Connection, inbox: &Inbox) {
+    if tokio::time::timeout(MOMENT, connection.up()).await.is_ok() {
+        return;
+    }
+    let why = match connection.standing() {
+        Standing::Down { why: Some(why) } => format!(" ({why})"),
+        Standing::Down { why: None } | Standing::Up => String::new(),
+    };
+    let trouble = format!("no NATS server answers{why}; start it, or check --nats-url");
+    tracing::warn!(trouble, "waiting for NATS");
+    inbox.say(Incoming::Trouble(Some(trouble))).await;
+    connection.up().await;
 }
 
 fn sentence(error: &BucketError) -> String {
