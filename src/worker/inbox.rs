@@ -5,8 +5,12 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::group::member::{Event, Finding, Found, Written};
-use crate::group::{Beat, Epoch, GroupDocument, Mark, Meta, Partition, Revision, Sequence};
+use crate::group::{
+    Beat, Epoch, GroupDocument, Mark, Meta, Partition, PartitionSource, Revision, Sequence,
+};
 use crate::nats::{Bucket, StreamMessage};
+
+use super::readers::Order;
 
 /// Answers that may wait for the pump; each comes from a task that the pump bounds itself.
 const ANSWERS: usize = 1024;
@@ -21,6 +25,8 @@ pub(super) enum Incoming {
     Bucket(Box<Bucket>),
     /// The bucket, or the server, cannot be used yet; or it can, and the trouble is over.
     Trouble(Option<String>),
+    /// A stream was looked at: how its partition is read.
+    Looked(Box<Order>, PartitionSource),
     /// `meta` came through the watch.
     Meta(Revision, Box<Meta>),
     /// `group` came through the watch.
@@ -96,7 +102,9 @@ impl Incoming {
     /// The event that this is to the member; none if it is the pump's own affair.
     pub(super) fn into_event(self) -> Option<Event<StreamMessage>> {
         Some(match self {
-            Self::Bucket(_) | Self::Trouble(_) | Self::Put(_, None) => return None,
+            Self::Bucket(_) | Self::Trouble(_) | Self::Looked(..) | Self::Put(_, None) => {
+                return None;
+            }
             Self::Meta(revision, meta) => Event::Meta { revision, meta },
             Self::Group(revision, document) => Event::Group { revision, document },
             Self::Damaged(key, problem) => Event::Damaged { key, problem },

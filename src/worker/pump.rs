@@ -205,10 +205,19 @@ impl Pump {
     }
 
     fn hear(&mut self, said: Incoming) {
+        let said = match said {
+            Incoming::Looked(order, source) => return self.looked(*order, source),
+            other => other,
+        };
         match &said {
             Incoming::Bucket(bucket) => self.bucket = Some((**bucket).clone()),
             Incoming::Trouble(trouble) => self.trouble.clone_from(trouble),
-            Incoming::Put(..) => self.beats = self.beats.saturating_sub(1),
+            Incoming::Put(_, stored) => {
+                self.beats = self.beats.saturating_sub(1);
+                if stored.is_some() {
+                    self.trouble = None; // the bucket is there, and takes what is written
+                }
+            }
             Incoming::Meta(_, meta) => self.present_by(&meta.source),
             Incoming::Written(_, _, _, took) => {
                 self.settings
@@ -223,7 +232,8 @@ impl Pump {
             | Incoming::Damaged(..)
             | Incoming::Echo(..)
             | Incoming::Offset(..)
-            | Incoming::Scanned(..) => {}
+            | Incoming::Scanned(..)
+            | Incoming::Looked(..) => {}
         }
         if let Some(event) = said.into_event() {
             self.step(event, clock::now());
@@ -406,7 +416,15 @@ impl Pump {
         let held = self.member.held().count();
         let me = self.member.identity().incarnation.clone();
         if let Some(meta) = self.member.meta() {
-            self.readers.open(order, (&me, meta), held);
+            self.readers.order(order, (&me, meta), held);
+        }
+    }
+
+    fn looked(&mut self, order: Order, source: crate::group::PartitionSource) {
+        let held = self.member.held().count();
+        let me = self.member.identity().incarnation.clone();
+        if let Some(meta) = self.member.meta() {
+            self.readers.looked((order, source), (&me, meta), held);
         }
     }
 
@@ -430,15 +448,20 @@ impl Pump {
         }
     }
 
-    /// What follows from everything that was heard.
-    fn turn(&mut self) {
-        let now = clock::now();
+    /// Sessions that have ended without a word: what they had is tried again.
+    pub(super) fn end_lost_sessions(&mut self, now: Timestamp) {
         for id in self.sessions.lost(now) {
             tracing::info!(session = %id, "a session of the application has ended");
             self.sessions.close(&id);
             let how = crate::group::ledger::SessionEnd::Lost;
             self.member.session_ended(&id, how, now);
         }
+    }
+
+    /// What follows from everything that was heard.
+    fn turn(&mut self) {
+        let now = clock::now();
+        self.end_lost_sessions(now);
         self.say_whether_connected();
         if self.member.deadline().is_some_and(|at| at <= now) {
             self.step(Event::Deadline, now);

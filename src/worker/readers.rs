@@ -13,7 +13,7 @@ use crate::group::member::Finding;
 use crate::group::validity::{Believed, Validity};
 use crate::group::{
     BucketId, Epoch, GroupRef, Incarnation, Mark, Meta, OffsetRecord, Partition, PartitionSource,
-    Sequence, StopReason, Timestamp,
+    Sequence, Source, StopReason, Timestamp,
 };
 use crate::nats::{
     Connection, ConsumerName, Credit, GateClosed, PartitionReader, ReadEvent, ReadPlan,
@@ -40,6 +40,8 @@ pub(super) struct Readers {
     group: GroupRef,
     bucket: String,
     open: BTreeMap<Partition, Open>,
+    /// Readers that wait for a look at their stream.
+    looking: BTreeMap<Partition, Epoch>,
 }
 
 /// One reader that is open.
@@ -114,16 +116,58 @@ impl Readers {
             lease,
             group,
             open: BTreeMap::new(),
+            looking: BTreeMap::new(),
         }
     }
 
-    /// Opens a reader, in place of a former one.
-    pub(super) fn open(&mut self, order: Order, (me, meta): (&Incarnation, &Meta), held: usize) {
-        let (partition, epoch) = (order.partition, order.epoch);
-        let Some(source) = meta.source.of(partition) else {
-            tracing::error!(%partition, "the group's source has no such partition");
+    /// Opens a reader, in place of a former one. Where the stream might hold nothing but this
+    /// partition it is looked at first: without a filter it is read about twice as fast. P5
+    pub(super) fn order(&mut self, order: Order, who: (&Incarnation, &Meta), held: usize) {
+        let meta = who.1;
+        let Some(source) = meta.source.of(order.partition) else {
+            tracing::error!(partition = %order.partition, "the source has no such partition");
             return;
         };
+        match source.filter.clone() {
+            Some(filter) if may_be_alone(&meta.source) => {
+                self.looking.insert(order.partition, order.epoch);
+                let (connection, inbox) = (self.connection.clone(), self.inbox.clone());
+                self.tasks.spawn("look", |_| async move {
+                    let facts = streams::info(&connection, &source.stream).await;
+                    let alone = facts
+                        .is_ok_and(|f| f.transform.is_none() && f.subjects == [filter.as_str()]);
+                    let source = PartitionSource {
+                        filter: (!alone).then_some(filter),
+                        ..source
+                    };
+                    inbox.say(Incoming::Looked(Box::new(order), source)).await;
+                });
+            }
+            Some(_) | None => self.open(order, source, who, held),
+        }
+    }
+
+    /// The look at the stream has ended; the reader is opened if it is wanted still.
+    pub(super) fn looked(
+        &mut self,
+        (order, source): (Order, PartitionSource),
+        who: (&Incarnation, &Meta),
+        held: usize,
+    ) {
+        if self.looking.get(&order.partition) == Some(&order.epoch) {
+            self.looking.remove(&order.partition);
+            self.open(order, source, who, held);
+        }
+    }
+
+    fn open(
+        &mut self,
+        order: Order,
+        source: PartitionSource,
+        (me, meta): (&Incarnation, &Meta),
+        held: usize,
+    ) {
+        let (partition, epoch) = (order.partition, order.epoch);
         let window = Share::of(meta, held);
         let plan = self.plan(&order, &source, (me, meta), window);
         let stop = CancellationToken::new();
@@ -207,6 +251,9 @@ impl Readers {
 
     /// Stops a reader; its consumer is deleted.
     pub(super) fn close(&mut self, partition: Partition, epoch: Epoch) {
+        if self.looking.get(&partition) == Some(&epoch) {
+            self.looking.remove(&partition);
+        }
         if self.open.get(&partition).is_some_and(|o| o.epoch == epoch)
             && let Some(open) = self.open.remove(&partition)
         {
@@ -220,6 +267,7 @@ impl Readers {
     }
 
     pub(super) fn close_all(&mut self) {
+        self.looking.clear();
         for (_, open) in std::mem::take(&mut self.open) {
             open.stop.cancel();
         }
@@ -247,6 +295,15 @@ impl Readers {
             messages - excess + growth,
             bytes - excess_bytes + growth_bytes,
         );
+    }
+}
+
+/// Whether a stream of this source may hold a single partition.
+fn may_be_alone(source: &Source) -> bool {
+    match source {
+        Source::Stream { partitions, .. } => *partitions == 1,
+        Source::Streams { .. } => false,
+        Source::List(_) => true,
     }
 }
 

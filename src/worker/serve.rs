@@ -82,9 +82,12 @@ impl Pump {
                 frames,
                 reply,
             } => {
+                self.end_lost_sessions(now); // its own former stream may be one of them
                 let opened = self.sessions.open_stream(&session, (credit, frames), now);
                 let opened = opened.map(|number| (number, Arc::clone(&self.room)));
                 if let Ok((number, _)) = &opened {
+                    // What it had by fetches before is pushed again.
+                    self.member.session_ended(&session, SessionEnd::Closed, now);
                     self.greet(*number);
                 }
                 answer(reply, opened);

@@ -326,3 +326,92 @@ fn conflict(id: &SessionId) -> CallError {
         session: id.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp(Duration::from_secs(seconds))
+    }
+
+    fn id(name: &str) -> SessionId {
+        SessionId::new(name)
+    }
+
+    fn open(sessions: &mut Sessions, name: &str) -> mpsc::Receiver<ConsumeFrame> {
+        let (frames, received) = mpsc::channel(2);
+        let credit = Credit {
+            messages: 10,
+            bytes: 100,
+        };
+        let opened = sessions.open_stream(&id(name), (credit, frames), at(0));
+        assert!(opened.is_ok());
+        received
+    }
+
+    #[test]
+    fn a_session_ends_a_minute_after_its_last_request_unless_it_is_kept() {
+        let mut sessions = Sessions::default();
+        sessions.touch(&id("a"), at(0)).unwrap();
+        sessions.keep(&id("kept"), at(0)).unwrap();
+        assert_eq!(sessions.lost(at(59)), []);
+        sessions.touch(&id("a"), at(30)).unwrap();
+        assert_eq!(
+            (sessions.lost(at(89)), sessions.deadline()),
+            (vec![], Some(at(90)))
+        );
+        assert_eq!(sessions.lost(at(90)), [id("a")]);
+        sessions.close(&id("a"));
+        assert!(sessions.is_connected(), "the other one is kept");
+    }
+
+    #[test]
+    fn a_stream_ends_with_its_reader_and_not_before() {
+        let mut sessions = Sessions::default();
+        let received = open(&mut sessions, "s");
+        assert_eq!(sessions.lost(at(10_000)), []);
+        drop(received);
+        assert_eq!(sessions.lost(at(10_000)), [id("s")]);
+    }
+
+    #[test]
+    fn a_session_is_a_stream_or_fetches_and_never_both() {
+        let mut sessions = Sessions::default();
+        let _received = open(&mut sessions, "s");
+        let (frames, _) = mpsc::channel(2);
+        let again = sessions.open_stream(&id("s"), (Credit::default(), frames), at(1));
+        assert!(matches!(again, Err(CallError::SessionConflict { .. })));
+    }
+
+    #[test]
+    fn frames_that_do_not_fit_wait_in_order_and_hold_messages_back() {
+        let mut sessions = Sessions::default();
+        let mut received = open(&mut sessions, "s");
+        let stream = sessions.streams().next().unwrap();
+        for _ in 0..3 {
+            stream.tell(ConsumeFrame::Suspended);
+        }
+        stream.tell(ConsumeFrame::Resumed);
+        assert!(!stream.is_ready());
+        for _ in 0..3 {
+            assert!(matches!(received.try_recv(), Ok(ConsumeFrame::Suspended)));
+            stream.flush();
+        }
+        assert!(matches!(received.try_recv(), Ok(ConsumeFrame::Resumed)));
+        assert!(stream.is_ready());
+        stream.credit.bytes = 0;
+        assert!(!stream.is_ready(), "without credit nothing is pushed");
+    }
+
+    #[test]
+    fn sessions_are_bounded() {
+        let mut sessions = Sessions::default();
+        for n in 0..SESSIONS {
+            sessions.touch(&id(&n.to_string()), at(0)).unwrap();
+        }
+        let refused = sessions.touch(&id("one more"), at(0));
+        assert!(matches!(refused, Err(CallError::Unavailable { .. })));
+        assert!(sessions.touch(&id("7"), at(0)).is_ok());
+    }
+}

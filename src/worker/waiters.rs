@@ -157,3 +157,78 @@ impl Waiters {
         self.waiting.values().map(|waiter| waiter.until).min()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::handle::Position;
+    use tokio::sync::oneshot;
+
+    fn result(sequence: u64) -> AckResult {
+        AckResult {
+            position: Position {
+                partition: Partition(0),
+                epoch: Epoch(1),
+                sequence: Sequence(sequence),
+            },
+            status: AckStatus::Accepted,
+            committed: Sequence(1),
+        }
+    }
+
+    type Answer = oneshot::Receiver<Result<Vec<AckResult>, crate::worker::CallError>>;
+
+    fn waiting(waiters: &mut Waiters, sequences: &[u64]) -> Answer {
+        let (reply, answer) = oneshot::channel();
+        let results: Vec<_> = sequences.iter().map(|s| result(*s)).collect();
+        let open = sequences
+            .iter()
+            .enumerate()
+            .map(|(index, s)| (index, Sequence(s + 1)))
+            .collect();
+        waiters.wait((results, open), reply, Timestamp::default());
+        answer
+    }
+
+    fn statuses(answer: &mut Answer) -> Option<Vec<AckStatus>> {
+        let results = answer.try_recv().ok()?.unwrap();
+        Some(results.iter().map(|r| r.status).collect())
+    }
+
+    #[test]
+    fn a_commit_answers_whom_it_covers_and_nobody_else() {
+        let mut waiters = Waiters::default();
+        let (mut one, mut two) = (waiting(&mut waiters, &[3]), waiting(&mut waiters, &[3, 7]));
+        waiters.committed(Partition(0), Epoch(1), Sequence(3));
+        assert_eq!(statuses(&mut one), None);
+        waiters.committed(Partition(0), Epoch(2), Sequence(9));
+        waiters.committed(Partition(1), Epoch(1), Sequence(9));
+        assert_eq!(statuses(&mut one), None);
+        waiters.committed(Partition(0), Epoch(1), Sequence(4));
+        assert_eq!(statuses(&mut one), Some(vec![AckStatus::Committed]));
+        assert_eq!(statuses(&mut two), None);
+        waiters.committed(Partition(0), Epoch(1), Sequence(8));
+        assert_eq!(statuses(&mut two), Some(vec![AckStatus::Committed; 2]));
+    }
+
+    #[test]
+    fn a_partition_that_is_gone_answers_not_owned() {
+        let mut waiters = Waiters::default();
+        let mut answer = waiting(&mut waiters, &[3, 7]);
+        waiters.committed(Partition(0), Epoch(1), Sequence(4));
+        waiters.gone(Partition(0), Epoch(1));
+        let expected = vec![AckStatus::Committed, AckStatus::NotOwned];
+        assert_eq!(statuses(&mut answer), Some(expected));
+        assert_eq!(waiters.deadline(), None);
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let mut waiters = Waiters::default();
+        let mut answer = waiting(&mut waiters, &[3]);
+        let end = waiters.deadline().unwrap();
+        waiters.expire(end);
+        assert_eq!(statuses(&mut answer), Some(vec![AckStatus::Accepted]));
+        assert!(waiters.by_partition.is_empty());
+    }
+}

@@ -336,6 +336,16 @@ impl Group {
         streams::create(&self.connection, &plan).await.unwrap();
     }
 
+    /// The filter of each consumer of a stream.
+    pub(crate) async fn filters_of_consumers(&self, stream: &str) -> Vec<Option<String>> {
+        let call = format!("CONSUMER.LIST.{stream}");
+        let list = self.request(&call, &serde_json::json!({})).await;
+        let consumers = list["consumers"].as_array().unwrap();
+        let filter =
+            |c: &serde_json::Value| c["config"]["filter_subject"].as_str().map(str::to_owned);
+        consumers.iter().map(filter).collect()
+    }
+
     /// Removes everything below `first`, as retention does.
     pub(crate) async fn purge(&self, p: u32, first: u64) {
         let request = serde_json::json!({ "seq": first });

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep::group::{OnTruncation, Partition, Sequence, StopReason};
+use lockstep::group::{OnTruncation, Partition, PartitionSource, Sequence, Source, StopReason};
 use lockstep::nats::streams;
 use lockstep::worker::{
     AckMode, AckStatus, AckWait, CallError, ConsumeFrame, Consuming, Credit, Delivered,
@@ -259,4 +259,27 @@ async fn pushed(stream: &mut Consuming, count: usize) -> Vec<u64> {
         }
     }
     got
+}
+
+#[tokio::test]
+async fn a_stream_that_holds_one_partition_is_read_without_a_filter() {
+    let source = |p: u32, filter: &str| PartitionSource {
+        stream: format!("S-{p}"),
+        filter: Some(filter.to_owned()),
+    };
+    let list = vec![source(0, "S.0.>"), source(1, "S.1.k")];
+    let mut group = Group::with(2, |meta| meta.source = Source::List(list)).await;
+    let a = group.owner("a").await;
+    group.publish(0, [1]).await;
+    group.publish(1, [1]).await;
+    for _ in 0..2 {
+        let got = a.fetch("default", 1).await;
+        a.ack("default", position(&got.messages[0]), AckWait::Accepted)
+            .await;
+    }
+    assert_eq!(group.filters_of_consumers("S-0").await, [None]);
+    assert_eq!(
+        group.filters_of_consumers("S-1").await,
+        [Some("S.1.k".to_owned())]
+    );
 }
