@@ -91,6 +91,7 @@ async fn a_write_with_a_time_to_live_goes_and_one_without_stays() {
     assert!(bucket.get(&Key::Group).await.unwrap().is_some());
 }
 
+// P14
 #[tokio::test]
 async fn a_deleted_key_is_a_marker_and_never_absent() {
     let server = NatsServer::start().await.unwrap();

@@ -76,6 +76,7 @@ async fn a_consumer_deleted_before_its_first_message_is_made_anew_at_the_same_pl
     assert_eq!(seen, [0; 0]);
 }
 
+// P105, P106
 #[tokio::test]
 async fn a_consumer_deleted_after_some_messages_is_made_anew_behind_them() {
     let server = NatsServer::start().await.unwrap();
@@ -94,6 +95,25 @@ async fn a_consumer_deleted_after_some_messages_is_made_anew_behind_them() {
     assert!(consumer(&server).await.ends_with("-2"));
 }
 
+/// Lets the server send a message that never arrives.
+async fn lose(proxy: &Proxy, direct: &Connection, server: &NatsServer, number: u64) {
+    let name = consumer(server).await;
+    proxy.set(Mode::LoseToClient);
+    publish(direct, "orders.0.k", [number]).await;
+    let url = server.url();
+    let sent = until("the delivery of a message", SOON, async || {
+        let call = format!("CONSUMER.INFO.orders.{name}");
+        let info = api(&url, &call, &json!(null)).await;
+        match info["delivered"]["consumer_seq"].as_u64() {
+            Some(sent) if sent == number => Ok(()),
+            _ => Err(info.to_string()),
+        }
+    });
+    sent.await.unwrap();
+    proxy.set(Mode::Pass);
+}
+
+// P104
 #[tokio::test]
 async fn a_lost_tail_is_noticed_by_its_heartbeat_and_read_again() {
     let server = NatsServer::start().await.unwrap();
@@ -103,20 +123,7 @@ async fn a_lost_tail_is_noticed_by_its_heartbeat_and_read_again() {
     let connection = connect_to(&proxy.url()).await;
     let mut reader = open(&connection, plan(1));
     assert_eq!(read(&mut reader, 5).await.len(), 5);
-    let name = consumer(&server).await;
-    // The sixth leaves the server and never arrives.
-    proxy.set(Mode::LoseToClient);
-    publish(&direct, "orders.0.k", [6]).await;
-    let url = server.url();
-    let sent = until("the delivery of the sixth", SOON, async || {
-        let info = api(&url, &format!("CONSUMER.INFO.orders.{name}"), &json!(null)).await;
-        match info["delivered"]["consumer_seq"].as_u64() {
-            Some(6) => Ok(()),
-            _ => Err(info.to_string()),
-        }
-    });
-    sent.await.unwrap();
-    proxy.set(Mode::Pass);
+    lose(&proxy, &direct, &server, 6).await;
     let mut seen = Vec::new();
     let event = news(&mut reader, &mut seen).await;
     let lost = Broken::TailLost { ours: 5, theirs: 6 };
@@ -128,14 +135,37 @@ async fn a_lost_tail_is_noticed_by_its_heartbeat_and_read_again() {
     assert_eq!(seen, [0; 0]);
 }
 
+// P103
 #[tokio::test]
 async fn a_lost_message_in_the_middle_is_a_gap_and_read_again() {
     let server = NatsServer::start().await.unwrap();
     let direct = connect(&server).await;
-    orders(&direct, 300).await;
-    // A subscription that holds 64 messages drops what comes while nobody takes it.
+    orders(&direct, 5).await;
+    let proxy = Proxy::before(&server).await.unwrap();
+    let connection = connect_to(&proxy.url()).await;
+    let mut reader = open(&connection, plan(1));
+    assert_eq!(read(&mut reader, 5).await.len(), 5);
+    lose(&proxy, &direct, &server, 6).await;
+    publish(&direct, "orders.0.k", [7]).await;
+    let mut seen = Vec::new();
+    let event = news(&mut reader, &mut seen).await;
+    let gap = Broken::Gap { due: 6, came: 7 };
+    assert!(
+        matches!(&event, ReadEvent::Restarted { why } if *why == gap),
+        "{event:?}"
+    );
+    assert_eq!(sequences(&read(&mut reader, 2).await), [6, 7]);
+    assert_eq!(seen, [0; 0]);
+}
+
+#[tokio::test]
+async fn messages_that_the_client_dropped_are_read_again() {
+    let server = NatsServer::start().await.unwrap();
+    let direct = connect(&server).await;
+    orders(&direct, 40).await;
+    // A subscription that holds 8 messages drops what comes while nobody takes it.
     let options = Options {
-        subscription_capacity: 64,
+        subscription_capacity: 8,
         ..Options::for_url(server.url())
     };
     let connection = Connection::connect(&options, &Role::Coordinator, "slow")
@@ -145,7 +175,7 @@ async fn a_lost_message_in_the_middle_is_a_gap_and_read_again() {
     let mut reader = open(&connection, plan(1));
     let mut seen = Vec::new();
     let mut gaps = 0;
-    while seen.len() < 300 {
+    while seen.len() < 40 {
         match next(&mut reader).await {
             ReadEvent::Messages(messages) => {
                 for message in &messages {
@@ -162,7 +192,7 @@ async fn a_lost_message_in_the_middle_is_a_gap_and_read_again() {
             }
         }
     }
-    let all: Vec<u64> = (1..=300).collect();
+    let all: Vec<u64> = (1..=40).collect();
     assert_eq!(seen, all);
     assert!(gaps > 0, "nothing was dropped: the test shows nothing");
 }
@@ -221,6 +251,7 @@ async fn a_half_open_connection_is_noticed_and_what_was_missed_is_read() {
     assert_eq!(sequences(&read(&mut reader, 1).await), [4]);
 }
 
+// P105, P109
 #[tokio::test]
 async fn the_gate_is_asked_after_every_creation_and_nothing_passes_before_its_word() {
     let server = NatsServer::start().await.unwrap();
@@ -261,6 +292,7 @@ async fn the_gate_is_asked_after_every_creation_and_nothing_passes_before_its_wo
     assert_eq!(consumers(&server.url(), "orders").await, [""; 0]);
 }
 
+// P102, P108
 #[tokio::test]
 async fn no_more_is_taken_from_the_server_than_the_window_holds() {
     let server = NatsServer::start().await.unwrap();
@@ -306,6 +338,7 @@ async fn no_more_is_taken_from_the_server_than_the_window_holds() {
     assert_eq!(waiting.await.unwrap()["delivered"]["consumer_seq"], 14);
 }
 
+// P107
 #[tokio::test]
 async fn a_message_larger_than_the_window_comes_by_itself_and_in_its_place() {
     let server = NatsServer::start().await.unwrap();
@@ -323,6 +356,7 @@ async fn a_message_larger_than_the_window_comes_by_itself_and_in_its_place() {
     assert_eq!(messages[3].payload.len(), 300_000);
 }
 
+// P101
 #[tokio::test]
 async fn a_name_in_use_is_never_shared_but_passed_over() {
     let server = NatsServer::start().await.unwrap();

@@ -30,6 +30,7 @@ async fn bucket(cluster: &NatsCluster, connection: &Connection) -> Bucket {
     bucket
 }
 
+// P24
 #[tokio::test]
 async fn of_two_equal_writes_at_once_one_is_stored_and_the_other_is_no_fence() {
     let cluster = NatsCluster::start(3).await.unwrap();
@@ -70,6 +71,7 @@ async fn of_two_equal_writes_at_once_one_is_stored_and_the_other_is_no_fence() {
     assert_eq!(late, expected);
 }
 
+// P25
 #[tokio::test]
 async fn the_loss_of_the_leader_makes_writes_unknown_and_never_twofold() {
     let mut cluster = NatsCluster::start(3).await.unwrap();

@@ -28,6 +28,7 @@ fn stopped_by(event: &ReadEvent) -> Validity {
     }
 }
 
+// P109
 #[tokio::test]
 async fn a_start_beyond_the_end_is_a_truncation_and_not_an_endless_wait() {
     let server = NatsServer::start().await.unwrap();
@@ -42,6 +43,7 @@ async fn a_start_beyond_the_end_is_a_truncation_and_not_an_endless_wait() {
     assert_eq!(sequences(&read(&mut reader, 1).await), [11]);
 }
 
+// P110
 #[tokio::test]
 async fn a_start_below_the_first_message_names_how_many_are_lost() {
     let server = NatsServer::start().await.unwrap();
@@ -59,6 +61,7 @@ async fn a_start_below_the_first_message_names_how_many_are_lost() {
     assert_eq!(stopped_by(&event), overtaken);
 }
 
+// P109
 #[tokio::test]
 async fn a_stream_made_anew_under_a_reader_stops_it() {
     let server = NatsServer::start().await.unwrap();
@@ -79,6 +82,7 @@ async fn a_stream_made_anew_under_a_reader_stops_it() {
     assert_eq!(seen, [0; 0]);
 }
 
+// P109
 #[tokio::test]
 async fn a_stream_restored_from_an_older_copy_stops_its_reader_although_it_was_not_made_anew() {
     let mut server = NatsServer::start().await.unwrap();

@@ -101,6 +101,7 @@ async fn a_watch_survives_a_restart_of_the_server_and_begins_anew() {
     assert_eq!(entry_of(entry), (Key::Group, "2".into()));
 }
 
+// P29
 #[tokio::test]
 async fn a_watch_says_that_its_bucket_was_replaced_by_beginning_anew_below_what_it_knew() {
     let server = NatsServer::start().await.unwrap();

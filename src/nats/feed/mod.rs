@@ -56,7 +56,7 @@ const EARLY_TRIES: u32 = 8;
 const EARLY_WAIT: Duration = Duration::from_millis(50);
 /// How long a little room may grow before it is asked for: an application that takes messages one
 /// by one would cause as many pulls.
-const PATIENCE: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_millis(3);
 /// Most messages handed out together.
 const TOGETHER: usize = 512;
 
