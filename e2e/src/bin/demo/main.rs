@@ -17,13 +17,7 @@ use screen::Screen;
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let mut screen = Screen::new();
-    let ended = tokio::select! {
-        ended = run(&mut screen) => ended,
-        // The processes end with the scene that the interrupted run drops.
-        _ = tokio::signal::ctrl_c() => Err(SceneError::new("interrupted")),
-    };
-    match ended {
+    match run(&mut Screen::new()).await {
         Ok(code) => code,
         Err(error) => {
             screen::complain(&error.to_string());
@@ -36,8 +30,16 @@ async fn run(screen: &mut Screen) -> Outcome<ExitCode> {
     let started = lockstep_e2e::clock::now();
     let server = NatsCluster::of(NatsServer::start().await?);
     let mut scene = Scene::prepare(script::manifest(), server).await?;
-    script::play(&mut scene, screen).await?;
-    let verdict = scene.judge(&script::expect())?;
+    let played = tokio::select! {
+        played = script::play(&mut scene, screen) => played,
+        _ = tokio::signal::ctrl_c() => return Err(SceneError::new("interrupted")),
+    };
+    let mut verdict = scene.judge(&script::expect())?;
+    if let Err(error) = played {
+        // What was seen until then is judged all the same; a script that got stuck has failed.
+        screen::complain(&error.to_string());
+        verdict.passed = false;
+    }
     screen::verdict(&verdict, lockstep_e2e::clock::now() - started)?;
     if !verdict.passed {
         let folder = scene.keep_folder();

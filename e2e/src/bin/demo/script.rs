@@ -83,7 +83,8 @@ async fn kill_member(scene: &mut Scene, screen: &mut Screen) -> Outcome<()> {
         screen,
         "w2 is killed (kill -9), worker and application",
     )?;
-    scene.member("w2")?.kill()?;
+    // Dropping it is SIGKILL to both.
+    scene.members.remove("w2");
     settle(scene, screen, &["w3", "w4"]).await
 }
 
