@@ -169,7 +169,7 @@ pub fn view(seen: &Seen) -> View {
         epoch: document.map(|d| d.epoch.0),
         term: document.map(|d| d.term.0),
         coordinator: holder.map(id_or_incarnation),
-        coordinator_heard_ms: heard.map(|c| seen.age_ms(c.at)),
+        coordinator_heard_ms: holder.and(heard).map(|c| seen.age_ms(c.at)),
         manager: seen.meta.manager.clone(),
         members: standing(|_| true),
         standby: standing(|s| matches!(s, Standing::Standby(_))),
