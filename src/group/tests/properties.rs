@@ -83,7 +83,7 @@ fn happens(t: &mut Scene, event: &Event, life: u32) {
             t.starts_as(&format!("m{id}life{life}"), &format!("m{id}"));
             t.settle();
         }
-        Event::FallsSilent(n) => with(t, *n, |t, name| t.falls_silent(name)),
+        Event::FallsSilent(n) => with(t, *n, Scene::falls_silent),
         Event::SpeaksAgain(n) => with(t, *n, |t, name| {
             if t.members[name].says.state != MemberState::Left {
                 t.speaks_again(name);
@@ -92,7 +92,7 @@ fn happens(t: &mut Scene, event: &Event, life: u32) {
         Event::Drains(n) => with(t, *n, |t, name| {
             t.says(name, |says| says.state = MemberState::Draining);
         }),
-        Event::Leaves(n) => with(t, *n, |t, name| t.leaves(name)),
+        Event::Leaves(n) => with(t, *n, Scene::leaves),
         Event::LosesItsApplication(n) => with(t, *n, |t, name| {
             t.says(name, |says| {
                 says.app.connected = false;
@@ -301,7 +301,9 @@ proptest! {
         let mut t = play(&events);
         calms_down(&mut t);
         let running: Vec<String> = t.coordinators.keys().cloned().collect();
-        running.iter().for_each(|name| t.crashes(name));
+        for name in &running {
+            t.crashes(name);
+        }
         t.coordinator("stranger", 0);
         t.until(|t| t.holder() == Some("stranger"));
         let document = t.document().clone();

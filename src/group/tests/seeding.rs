@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::scene::Scene;
 use crate::group::decide::{Aspect, OffsetFact, Trouble};
-use crate::group::{Epoch, Partition};
+use crate::group::{Epoch, GroupDocument, Partition};
 
 fn claimed(epoch: u64) -> OffsetFact {
     OffsetFact::Present {
@@ -40,7 +40,7 @@ fn nothing_is_granted_before_the_document_says_seeded() {
     let granted = t
         .history
         .iter()
-        .position(|d| d.has_owners())
+        .position(GroupDocument::has_owners)
         .expect("it is granted");
     assert!(first <= granted);
     // P14: what is damaged is neither overwritten nor granted, and the others are.
