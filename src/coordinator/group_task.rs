@@ -13,7 +13,7 @@ use super::run::Settings;
 use super::write::{self, Written};
 use super::{STANDALONE, start};
 use crate::group::decide::{
-    Aspect, Condition, Decision, Identity, Observed, Reason, Slot, Trouble, decide,
+    Aspect, Condition, Decision, Identity, Observed, Slot, Trouble, decide, summary,
 };
 use crate::group::{BucketId, GroupRef, Partition, ServerTime, Timestamp};
 use crate::nats::{Bucket, BucketError, Connection, KeyFilter, Watch, WatchEvent};
@@ -31,6 +31,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// How often a missing bucket is looked for again.
 const LOOK_FOR_THE_BUCKET: Duration = Duration::from_secs(2);
+
+/// The wait before everything is read anew.
+const BETWEEN_LIVES: Duration = Duration::from_millis(500);
 
 /// The wait before a step that failed is tried again.
 const AFTER_A_FAILURE: Duration = Duration::from_secs(1);
@@ -84,6 +87,10 @@ impl GroupTask {
                 End::Stopping | End::Closed => return,
                 End::BeginAnew(why) => {
                     tracing::warn!(group = %self.group, why, "the coordinator begins anew");
+                    tokio::select! {
+                        () = stopping.cancelled() => return,
+                        () = tokio::time::sleep(BETWEEN_LIVES) => {}
+                    }
                 }
             }
         }
@@ -95,6 +102,7 @@ impl GroupTask {
         let mut life = Life::new(self);
         let heart = life.heart(self);
         hearts.spawn_vital("heart", |stop| heart.beat_until(stop));
+        let stopped_beating = hearts.stopping();
         let end = loop {
             tokio::select! {
                 () = stopping.cancelled() => break End::Stopping,
@@ -105,6 +113,7 @@ impl GroupTask {
                     }
                 }
                 () = clock::until(life.not_before) => {}
+                () = stopped_beating.cancelled() => break End::BeginAnew("the heart has stopped"),
             }
             if life.replaced.is_set() {
                 break End::BeginAnew("an acknowledgement is below what was seen before");
@@ -270,11 +279,24 @@ impl Life {
     async fn write(&mut self, task: &GroupTask, decision: Decision) -> Option<Option<End>> {
         let document = decision.document?;
         let (term, epoch, readers) = (document.term, document.epoch, document.members.len());
-        match write::write(&task.bucket, &mut self.seen, &self.highest, document).await {
+        let most = task
+            .connection
+            .server()
+            .map_or(usize::MAX, |s| s.max_payload / 4 * 3); // P16
+        match write::write(
+            &task.bucket,
+            &mut self.seen,
+            &self.highest,
+            (document, most),
+        )
+        .await
+        {
             Written::Stored(size) => {
                 self.pace.wrote(size, readers, clock::now());
                 task.report.wrote(&task.group, &decision.reasons);
-                tell(&decision.reasons, term, epoch);
+                let reason = summary(&decision.reasons);
+                tracing::info!(%term, %epoch, reason, "group document written");
+                tracing::debug!(reasons = ?decision.reasons);
                 None
             }
             Written::Lost => {
@@ -378,9 +400,4 @@ impl Life {
 /// Whether only a person can mend it.
 fn stops_the_group(trouble: Trouble) -> bool {
     matches!(trouble, Trouble::StateDamaged | Trouble::OwnershipConflict)
-}
-
-fn tell(reasons: &[Reason], term: crate::group::Term, epoch: crate::group::GroupEpoch) {
-    let reasons: Vec<String> = reasons.iter().map(ToString::to_string).collect();
-    tracing::info!(%term, %epoch, reasons = reasons.join("; "), "group document written");
 }

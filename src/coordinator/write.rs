@@ -36,18 +36,25 @@ pub(super) enum Written {
     Refused(String),
 }
 
-/// Writes a document based on the revision last adopted, and adopts what is found to stand there.
+/// Writes a document, of at most so many bytes, based on the revision last adopted; adopts what is
+/// found to stand there.
 pub(super) async fn write(
     bucket: &Bucket,
     seen: &mut Observed,
     highest: &Highest,
-    document: GroupDocument,
+    (document, most): (GroupDocument, usize),
 ) -> Written {
     let bytes: Bytes = match wire::group::encode(&document) {
         Ok(bytes) => bytes.into(),
         Err(error) => return Written::Refused(error.to_string()),
     };
     let size = bytes.len();
+    if size > most {
+        return Written::Refused(format!(
+            "the document has {size} bytes, more than the {most} that this server's max_payload \
+             allows; raise max_payload, or have fewer partitions or members"
+        ));
+    }
     let expected = seen.revision();
     let before = highest.get();
     match bucket.replace(&Key::Group, bytes, expected).await {

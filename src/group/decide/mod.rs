@@ -36,7 +36,7 @@ use std::collections::BTreeSet;
 pub use conditions::{Aspect, Condition, Trouble};
 pub use observed::{Identity, Observed, Slot};
 pub use offsets::{OffsetFact, Offsets};
-pub use reason::Reason;
+pub use reason::{Reason, summary};
 pub use seeding::seed;
 
 use draft::Draft;

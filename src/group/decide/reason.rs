@@ -65,8 +65,8 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The reasons as the document's one line: the causes first, cut off where it gets long.
-pub(super) fn summary(reasons: &[Reason]) -> String {
+/// Reasons as one line: the causes first, cut off where it gets long.
+pub fn summary(reasons: &[Reason]) -> String {
     const SHOWN: usize = 3;
     let mut causes: Vec<&Reason> = reasons.iter().collect();
     causes.sort();

@@ -87,6 +87,8 @@ fn what_was_there_at_the_load_is_no_sign_of_life() {
     t.coordinator("c1", 0);
     t.passes(Duration::from_secs(30));
     assert!(t.document().members.is_empty(), "{:?}", t.document());
+    let listed = t.history.iter().any(|d| !d.members.is_empty());
+    assert!(!listed, "it was taken for alive");
     t.speaks_again("ghost");
     t.until(|t| t.owned_by("ghost") == [0, 1]);
 }
