@@ -32,6 +32,8 @@ pub(super) struct Scene {
     pub(super) group: Slot<GroupDocument>,
     pub(super) history: Vec<GroupDocument>,
     pub(super) reasons: Vec<Reason>,
+    /// Whether streams say where they begin.
+    pub(super) streams_answer: bool,
     revision: u64,
     group_revision: u64,
     lives: u32,
@@ -76,6 +78,7 @@ impl Scene {
             group: Slot::Absent,
             history: Vec::new(),
             reasons: Vec::new(),
+            streams_answer: true,
             revision: 1,
             group_revision: 0,
             lives: 0,
@@ -400,7 +403,8 @@ impl Scene {
             let fact = self.offsets[partition].clone();
             it.seen.offsets_mut().see(*partition, fact);
         }
-        for partition in &decision.seed {
+        let seeded = decision.seed.iter().filter(|_| self.streams_answer);
+        for partition in seeded.clone() {
             let seeded = OffsetFact::Present {
                 epoch: Epoch(0),
                 stopped: None,
@@ -408,7 +412,7 @@ impl Scene {
             self.offsets.insert(*partition, seeded.clone());
             it.seen.offsets_mut().see(*partition, seeded);
         }
-        let did = !decision.read_offsets.is_empty() || !decision.seed.is_empty();
+        let did = !decision.read_offsets.is_empty() || seeded.count() > 0;
         let Some(document) = decision.document else {
             return did;
         };

@@ -63,3 +63,18 @@ fn seeding_that_was_interrupted_is_finished_and_keeps_what_is_there() {
     assert_eq!(t.offsets[&Partition(0)], claimed(0));
     assert!(t.document().seeded);
 }
+
+#[test]
+fn nothing_is_granted_while_any_record_is_missing() {
+    // P87
+    let mut t = Scene::empty(3);
+    t.offsets.insert(Partition(1), claimed(0));
+    t.streams_answer = false;
+    t.coordinator("c1", 0);
+    t.starts("a");
+    t.passes(Duration::from_secs(20));
+    assert!(!t.document().seeded);
+    assert!(!t.document().has_owners(), "{:?}", t.document());
+    t.streams_answer = true;
+    t.until(|t| t.owned_by("a") == [0, 1, 2]);
+}
