@@ -187,8 +187,6 @@ fn owned_word(
     match report(seen, p).map(|held| held.state) {
         None if !fresh => PartitionWord::Silent,
         None if seen.meta.is_paused(p) => PartitionWord::Paused,
-        // Its claim is on record, and its next heartbeat will say more.
-        None => PartitionWord::Feeding,
         Some(HoldState::Suspended) => PartitionWord::Suspended,
         Some(HoldState::Stopped) => PartitionWord::Stopped,
         Some(HoldState::Revoking) => PartitionWord::Revoking,
@@ -197,7 +195,8 @@ fn owned_word(
             PartitionWord::Paused
         }
         Some(HoldState::Claiming) => PartitionWord::Claiming,
-        Some(HoldState::Feeding) => PartitionWord::Feeding,
+        // None: its claim is on record, and its next heartbeat will say more.
+        None | Some(HoldState::Feeding) => PartitionWord::Feeding,
     }
 }
 
