@@ -8,6 +8,7 @@
 mod api;
 mod bucket;
 mod connect;
+mod credentials;
 mod feed;
 mod options;
 mod publish;
