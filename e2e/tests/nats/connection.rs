@@ -75,6 +75,35 @@ async fn an_nkey_from_a_file_is_used() {
 }
 
 #[tokio::test]
+async fn a_credentials_file_is_used() {
+    // An operator made for this test alone, who trusts nobody else's accounts.
+    let token = |name| std::fs::read_to_string(certificate(name)).unwrap();
+    let preload = format!(
+        "AC3X3FE6HQUXLPSVFDK5C2BRDFVP7FFQODTSTZJHYAF73QJDT7VJIQSJ: {}
+         ADX6QP62A6IDK4UFFPRCGU4THXTJJBODFMAZ4XAZNWMCO6MGUQ5JNK2O: {}",
+        token("app.jwt"),
+        token("system.jwt")
+    );
+    let operator = certificate("operator.jwt");
+    let trust = format!(
+        "operator: \"{}\"\nresolver: MEMORY\nresolver_preload {{\n{preload}\n}}",
+        operator.display()
+    );
+    let server = NatsServer::options().config(&trust).start().await.unwrap();
+    let with = |auth| Options {
+        auth,
+        ..Options::for_url(server.url())
+    };
+    let connection = attempt(&with(Auth::Credentials(certificate("member.creds")))).await;
+    tokio::time::timeout(SOON, connection.up())
+        .await
+        .expect("not let in");
+    let refused = attempt(&with(Auth::None)).await;
+    let why = complaint(&refused).await;
+    assert!(why.contains("refuses these credentials"), "{why}");
+}
+
+#[tokio::test]
 async fn a_certificate_authority_and_a_client_certificate_are_used() {
     let server = NatsServer::options().mutual_tls().start().await.unwrap();
     let ca = Some(certificate("ca.crt"));
