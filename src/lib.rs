@@ -17,4 +17,5 @@ pub mod telemetry;
 pub mod wire;
 pub mod worker;
 
+pub use coordinator::Coordinator;
 pub use reader::{Reader, ReaderError, ReaderOptions};

@@ -14,5 +14,6 @@ mod member {
     mod fencing;
     mod group;
     mod leases;
+    mod library;
     mod streams;
 }

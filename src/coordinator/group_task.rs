@@ -1,5 +1,6 @@
 //! One group's coordinator: the loop that observes, decides, writes and adopts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
@@ -12,6 +13,7 @@ use super::report::{Phase, Report};
 use super::run::Settings;
 use super::write::{self, Written};
 use super::{STANDALONE, start};
+use crate::group::assignor::Assignor;
 use crate::group::decide::{
     Aspect, Condition, Decision, Identity, Observed, Slot, Trouble, decide, summary,
 };
@@ -48,6 +50,7 @@ pub(super) struct GroupTask {
     pub(super) id: BucketId,
     pub(super) created: ServerTime,
     pub(super) report: Report,
+    pub(super) assignor: Option<Arc<dyn Assignor>>,
 }
 
 /// One life of the coordinator in one bucket.
@@ -181,8 +184,12 @@ impl Life {
             heartbeat_interval: settings.heartbeat_interval(),
             unix_seconds: unix,
         };
+        let mut seen = Observed::new(me);
+        if let Some(assignor) = &task.assignor {
+            seen.use_assignor(Arc::clone(assignor));
+        }
         Self {
-            seen: Observed::new(me),
+            seen,
             watch: task.bucket.watch(&KeyFilter::of_a_coordinator()),
             highest: Highest::default(),
             replaced: Replaced::default(),

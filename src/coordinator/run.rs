@@ -1,6 +1,7 @@
 //! All groups of one process.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,7 @@ use super::provision::{self, Call, Change, Missing, ProvisionError, Provisioned}
 use super::report::{GroupStatus, Phase, Report};
 use crate::clock;
 use crate::crd::ValidGroup;
+use crate::group::assignor::Assignor;
 use crate::group::{BucketId, GroupRef, ServerTime};
 use crate::metrics::CoordinatorMetrics;
 use crate::nats::{Bucket, CheckError, Connection, ConnectionEvent, Remedy, Standing};
@@ -49,6 +51,7 @@ pub struct Coordinator {
     settings: Settings,
     connection: Connection,
     report: Report,
+    assignor: Option<Arc<dyn Assignor>>,
 }
 
 /// Why the groups are not coordinated.
@@ -101,7 +104,16 @@ impl Coordinator {
             report: Report::new(names, metrics),
             settings,
             connection,
+            assignor: None,
         }
+    }
+
+    /// Assigns partitions with this in place of what the groups' settings name: for a program that
+    /// runs the coordinator itself. Every candidate of a group has to use the same.
+    #[must_use]
+    pub fn with_assignor(mut self, assignor: impl Assignor + 'static) -> Self {
+        self.assignor = Some(Arc::new(assignor));
+        self
     }
 
     /// How each group is.
@@ -162,6 +174,7 @@ impl Coordinator {
                 id: it.id,
                 created: it.created,
                 report: self.report.clone(),
+                assignor: self.assignor.clone(),
             };
             tasks.spawn_vital("coordinator", |stop| task.run(stop).instrument(span));
         }

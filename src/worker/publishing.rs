@@ -59,6 +59,17 @@ fn by_key(
     };
     let parsed: Key = key.parse().map_err(|error| wrong(format!("{error}")))?;
     if let Some(resolver) = resolver {
+        if let Source::Stream {
+            stream,
+            transform: Some(_),
+            ..
+        } = &meta.source
+        {
+            return Err(wrong(format!(
+                "the server computes the partitions of stream {stream}; a resolver of keys works \
+                 with `streams`, `partitions` or a `subjectPattern`"
+            )));
+        }
         let partition = (resolver.0)(key, meta.partitions());
         let subject = subject_in(&meta.source, partition, &parsed).ok_or_else(|| {
             wrong(format!(
