@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockstep::coordinator::provision::Missing;
 use lockstep::group::MetaGeneration;
+use lockstep_e2e::proxy::{Mode, Proxy};
 use lockstep_e2e::{process, until};
 
 use super::stage::{SOON, Stage, group, manifest, with};
@@ -207,12 +208,13 @@ async fn make_stream(stage: &Stage, name: &str) {
 
 #[tokio::test]
 async fn a_coordinator_waits_for_its_server_and_says_so() {
-    let mut stage = Stage::new().await;
-    stage.server.stop().await.unwrap();
+    let stage = Stage::new().await;
+    let proxy = Proxy::before(&stage.server).await.unwrap();
+    proxy.set(Mode::Refuse);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("orders.yaml");
     std::fs::write(&file, manifest("orders")).unwrap();
-    let (url, file) = (stage.server.url(), file.display().to_string());
+    let (url, file) = (proxy.url(), file.display().to_string());
     let arguments = [
         "coordinator",
         "--create",
@@ -229,7 +231,7 @@ async fn a_coordinator_waits_for_its_server_and_says_so() {
     process::wait_for_line(&child, "NATS cannot be reached", SOON)
         .await
         .unwrap();
-    stage.server.restart().await.unwrap();
+    proxy.set(Mode::Pass);
     let line = process::wait_for_line(&child, "ready: coordinator c1", SOON)
         .await
         .unwrap();
