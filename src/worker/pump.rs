@@ -205,10 +205,6 @@ impl Pump {
     }
 
     fn hear(&mut self, said: Incoming) {
-        let said = match said {
-            Incoming::Looked(order, source) => return self.looked(*order, source),
-            other => other,
-        };
         match &said {
             Incoming::Bucket(bucket) => self.bucket = Some((**bucket).clone()),
             Incoming::Trouble(trouble) => self.trouble.clone_from(trouble),
@@ -235,7 +231,9 @@ impl Pump {
             | Incoming::Scanned(..)
             | Incoming::Looked(..) => {}
         }
-        if let Some(event) = said.into_event() {
+        if let Incoming::Looked(order, source) = said {
+            self.looked(*order, source);
+        } else if let Some(event) = said.into_event() {
             self.step(event, clock::now());
         }
     }

@@ -163,7 +163,10 @@ impl Group {
             .await
         {
             CasOutcome::Stored(revision) => revision,
-            other => panic!("{other:?}"),
+            outcome @ (CasOutcome::Conflict { .. }
+            | CasOutcome::Busy
+            | CasOutcome::Unknown { .. }
+            | CasOutcome::Refused { .. }) => panic!("{outcome:?}"),
         }
     }
 
