@@ -60,12 +60,10 @@ impl Message for StreamMessage {
 impl Round<'_> {
     /// Gives every session what it waits for, as far as it goes.
     pub(super) fn run(&mut self, sessions: &mut Sessions) {
-        for (id, session) in sessions.iter_mut() {
-            match &session.reader {
-                Reader::Fetches(_) => self.serve_fetches(id, session),
-                Reader::Stream(_) => self.serve_stream(id, session),
-            }
-        }
+        sessions.in_turn(|id, session| match &session.reader {
+            Reader::Fetches(_) => self.serve_fetches(id, session),
+            Reader::Stream(_) => self.serve_stream(id, session),
+        });
     }
 
     /// Serves fetches in turn, until one has to wait.

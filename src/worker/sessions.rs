@@ -1,6 +1,7 @@
 //! The application's sessions: who reads, who waits, and who has gone.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -34,6 +35,8 @@ const MOST_BYTES: u64 = 64 << 20;
 pub(super) struct Sessions {
     all: BTreeMap<SessionId, Session>,
     next_stream: u64,
+    /// Who was served first in the last round.
+    last_first: SessionId,
 }
 
 /// One logical reader of the application.
@@ -172,8 +175,20 @@ impl Sessions {
             })
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&SessionId, &mut Session)> {
-        self.all.iter_mut()
+    /// Serves every session, beginning each time with another one, so that none is starved.
+    pub(super) fn in_turn(&mut self, mut serve: impl FnMut(&SessionId, &mut Session)) {
+        let last = self.last_first.clone();
+        let after = (Bound::Excluded(last.clone()), Bound::Unbounded);
+        let mut first = None;
+        for (id, session) in self.all.range_mut(after) {
+            first.get_or_insert_with(|| id.clone());
+            serve(id, session);
+        }
+        for (id, session) in self.all.range_mut(..=last) {
+            first.get_or_insert_with(|| id.clone());
+            serve(id, session);
+        }
+        self.last_first = first.unwrap_or_default();
     }
 
     /// Ends a session; whoever waits in it is told.
@@ -402,6 +417,27 @@ mod tests {
         assert!(stream.is_ready());
         stream.credit.bytes = 0;
         assert!(!stream.is_ready(), "without credit nothing is pushed");
+    }
+
+    #[test]
+    fn each_round_begins_with_another_session() {
+        let mut sessions = Sessions::default();
+        for name in ["a", "b", "c"] {
+            sessions.touch(&id(name), at(0)).unwrap();
+        }
+        let mut rounds = Vec::new();
+        for _ in 0..4 {
+            let mut round = String::new();
+            sessions.in_turn(|id, _| round.push_str(id.as_str()));
+            rounds.push(round);
+        }
+        let begins: Vec<&str> = rounds.iter().map(|r| &r[..1]).collect();
+        assert!(rounds.iter().all(|r| r.len() == 3), "{rounds:?}");
+        assert!(
+            begins.windows(2).all(|pair| pair[0] != pair[1]),
+            "{rounds:?}"
+        );
+        assert_eq!(begins[0], begins[3]);
     }
 
     #[test]
