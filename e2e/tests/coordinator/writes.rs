@@ -50,7 +50,10 @@ async fn a_write_whose_acknowledgement_is_lost_is_looked_up_and_adopted() {
         })
         .await;
     assert!(after.epoch > granted.epoch);
-    assert_eq!(after.term, before.term, "it took its own write for another's");
+    assert_eq!(
+        after.term, before.term,
+        "it took its own write for another's"
+    );
     let editions = editions(&stage, "orders").await;
     for (grant, owners) in owners(&editions) {
         assert_eq!(owners.len(), 1, "{grant:?} has owners {owners:?}");
