@@ -30,7 +30,7 @@ const SHORTEST_SESSION: Duration = Duration::from_secs(1);
                   Example: lockstep coordinator --create orders.yaml"
 )]
 pub(super) struct Flags {
-    /// Manifests
+    /// Manifests of consumer groups
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Make what is missing the first time: stream, bucket, description

@@ -1,7 +1,7 @@
 //! The application's socket: one Unix socket that serves `worker.proto` as gRPC and as JSON over
 //! HTTP/1.1, whatever NATS does.
 //!
-//! Both encodings end in [`calls`], which checks what was asked and asks the member. The socket
+//! Both encodings end in `calls`, which checks what was asked and asks the member. The socket
 //! itself holds no state of the group: sessions, order and commitments are the member's.
 
 mod bound;
