@@ -1,11 +1,11 @@
 //! The judge of histories: what a group promised, held against what its applications saw.
 //!
-//! * [`content`]: nothing is lost, made up or altered.
-//! * [`order`]: what an application is handed, and what it is handed again.
-//! * [`ownership`]: one owner per partition and epoch; epochs never fall.
-//! * [`commits`]: they never move back, and pass nothing that is not acknowledged.
-//! * [`duplicates`]: none across a clean hand-over, a bounded number across an unclean one.
-//! * [`pauses`]: how long each partition stood still around each event; measured, not judged.
+//! * `content`: nothing is lost, made up or altered.
+//! * `order`: what an application is handed, and what it is handed again.
+//! * `ownership`: one owner per partition and epoch; epochs never fall.
+//! * `commits`: they never move back, and pass nothing that is not acknowledged.
+//! * `duplicates`: none across a clean hand-over, a bounded number across an unclean one.
+//! * `pauses`: how long each partition stood still around each event; measured, not judged.
 //!
 //! Each rule is a function from the prepared history to violations, and each is tested with
 //! histories that break it (see `checker/tests`).
