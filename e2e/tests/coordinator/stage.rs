@@ -66,6 +66,16 @@ pub(crate) async fn connect(url: &str, role: &Role) -> Connection {
     connection
 }
 
+pub(crate) fn settings(id: &str, missing: Missing) -> Settings {
+    Settings {
+        id: id.to_owned(),
+        priority: 0,
+        session_timeout: SESSION,
+        prefix: "lockstep".to_owned(),
+        missing,
+    }
+}
+
 /// A server, and how the test looks into it.
 pub(crate) struct Stage {
     pub(crate) server: NatsServer,
@@ -102,15 +112,19 @@ impl Stage {
         missing: Missing,
         groups: &[ValidGroup],
     ) -> Running {
-        let settings = Settings {
-            id: id.to_owned(),
-            priority: 0,
-            session_timeout: SESSION,
-            prefix: "lockstep".to_owned(),
-            missing,
-        };
+        self.start_as(url, settings(id, missing), groups).await
+    }
+
+    /// The same, with these settings.
+    pub(crate) async fn start_as(
+        &self,
+        url: &str,
+        settings: Settings,
+        groups: &[ValidGroup],
+    ) -> Running {
+        let id = settings.id.clone();
         let options = Options::for_url(url);
-        let connection = Connection::connect(&options, &Role::Coordinator, id);
+        let connection = Connection::connect(&options, &Role::Coordinator, &id);
         let metrics = CoordinatorMetrics::register(&Metrics::new());
         let coordinator = Coordinator::new(settings, connection.await.unwrap(), groups, metrics);
         let tasks = Tasks::new();

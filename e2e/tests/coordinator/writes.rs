@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use lockstep::coordinator::Settings;
 use lockstep::coordinator::provision::Missing;
 use lockstep_e2e::proxy::{Mode, Proxy};
 use lockstep_e2e::until;
 
 use super::stage::{
-    Member, SESSION, SOON, Stage, editions, group, keep_history, manifest, owners, with,
+    Member, SESSION, SOON, Stage, editions, group, keep_history, manifest, owners, settings,
 };
 
 #[tokio::test]
@@ -15,14 +16,16 @@ async fn a_write_whose_acknowledgement_is_lost_is_looked_up_and_adopted() {
     // P23 P25
     let stage = Stage::new().await;
     let proxy = Proxy::before(&stage.server).await.unwrap();
-    let yaml = with("orders", "").replace(
-        "initialRebalanceDelay: 500ms",
-        "initialRebalanceDelay: 1500ms",
-    );
+    let yaml =
+        manifest("orders").replace("initialRebalanceDelay: 500ms", "initialRebalanceDelay: 3s");
     let groups = [group(&yaml)];
-    let running = stage
-        .start_through(&proxy.url(), "c1", Missing::Make, &groups)
-        .await;
+    // The delay goes on for two intervals of the coordinator's beats (2 s) after the last one that
+    // came back: it ends although none comes back any more. // P44
+    let patient = Settings {
+        session_timeout: Duration::from_secs(16),
+        ..settings("c1", Missing::Make)
+    };
+    let running = stage.start_as(&proxy.url(), patient, &groups).await;
     running.coordinates("default/orders").await;
     stage.sees("orders", "the seed", |d| d.seeded).await;
     keep_history(&stage, "orders").await;
@@ -31,7 +34,7 @@ async fn a_write_whose_acknowledgement_is_lost_is_looked_up_and_adopted() {
     let before = stage.document("orders").await;
     // Seen, but not yet granted anything: the delay runs on the coordinator's own clock.
     let member = Member::start(&bucket, &meta.bucket, "m1");
-    tokio::time::sleep(Duration::from_millis(1200)).await;
+    tokio::time::sleep(Duration::from_millis(1500)).await;
     proxy.set(Mode::LoseToClient);
     let granted = stage
         .sees("orders", "the grant", |d| member.owns(d).len() == 4)
