@@ -24,7 +24,7 @@ pub(super) const PUBLISHES: usize = 1024;
 const POSITIONS: usize = 100_000;
 
 /// The longest that a retry may be put off by a nack.
-const LONGEST_DELAY: Duration = Duration::from_secs(24 * 3600);
+const LONGEST_DELAY: Duration = Duration::from_secs(3600);
 
 // === impl Pump ===
 
@@ -180,7 +180,7 @@ impl Pump {
         if delay.is_some_and(|delay| delay > LONGEST_DELAY) {
             return Err(CallError::BadRequest {
                 field: "delay",
-                sentence: "a retry can be put off by at most 24h; pause the partition instead"
+                sentence: "a retry can be put off by at most 1h; pause the partition instead"
                     .to_owned(),
             });
         }
