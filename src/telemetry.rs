@@ -17,6 +17,9 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormattedFields};
 use tracing_subscriber::registry::LookupSpan;
 
+/// The NATS client's name in the log.
+const CLIENT: &str = "async_nats";
+
 /// How log lines are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
@@ -98,7 +101,23 @@ impl fmt::Display for LogFormat {
 
 impl LogLevel {
     fn filter(&self) -> Result<EnvFilter, TelemetryError> {
-        EnvFilter::try_new(&self.0).map_err(|_| TelemetryError::UnknownLevel(self.0.clone()))
+        EnvFilter::try_new(self.directives())
+            .map_err(|_| TelemetryError::UnknownLevel(self.0.clone()))
+    }
+
+    /// At `info` the NATS client says each of its attempts to connect, which ours sum up: its own
+    /// lines begin at `warn` there, unless somebody asked for them.
+    fn directives(&self) -> String {
+        let asked = self.0.contains(CLIENT);
+        let at_info = self
+            .0
+            .split(',')
+            .any(|d| d.trim().eq_ignore_ascii_case("info"));
+        if at_info && !asked {
+            format!("{},{CLIENT}=warn", self.0)
+        } else {
+            self.0.clone()
+        }
     }
 }
 
@@ -295,6 +314,19 @@ mod tests {
             lines[0]["error"],
             "commit of partition 3 not stored: no answer"
         );
+    }
+
+    #[test]
+    fn the_clients_own_chatter_is_kept_out_of_info_and_nowhere_else() {
+        let of = |level: &str| level.parse::<LogLevel>().unwrap().directives();
+        assert_eq!(LogLevel::default().directives(), "info,async_nats=warn");
+        assert_eq!(
+            of("lockstep::nats=debug,info"),
+            "lockstep::nats=debug,info,async_nats=warn"
+        );
+        for asked in ["warn", "debug", "info,async_nats=info", "off"] {
+            assert_eq!(of(asked), asked);
+        }
     }
 
     #[test]
