@@ -24,6 +24,9 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
 /// How long a server may take before it is said that none answers.
 const PATIENCE: Duration = Duration::from_secs(3);
 
+/// An election in JetStream alone blocks writes for 4 to 8 s, and a heartbeat must fit after it.
+const LEAST_SESSION_IN_PRODUCTION: Duration = Duration::from_secs(12);
+
 /// A candidate beats at least this often within its session timeout.
 const BEATS_PER_SESSION: u32 = 8;
 
@@ -300,6 +303,10 @@ fn tell(group: &ValidGroup, made: &Provisioned) {
     let ignored = group.ignored_without_kubernetes();
     if !ignored.is_empty() {
         tracing::info!(group = %group.group, ?ignored, "fields without effect outside Kubernetes");
+    }
+    let session_timeout = group.membership.session_timeout;
+    if session_timeout < LEAST_SESSION_IN_PRODUCTION {
+        tracing::warn!(group = %group.group, ?session_timeout, "a session timeout below 12s");
     }
     for difference in &made.facts.differences {
         tracing::warn!(group = %group.group, %difference, "a setting of the bucket has drifted");
