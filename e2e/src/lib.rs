@@ -7,6 +7,7 @@ pub mod auditor;
 pub mod checker;
 pub mod children;
 pub mod clock;
+pub mod cluster;
 pub mod history;
 pub mod http;
 pub mod nats_cluster;

@@ -1,0 +1,230 @@
+//! The API level: etcd and kube-apiserver, and kube-controller-manager where workloads are to make
+//! pods. No root, no namespaces: three processes on free ports of 127.0.0.1, up in a few seconds.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::{ClusterError, pki};
+use crate::children::{self, Child};
+use crate::ports;
+use crate::process::Finished;
+use crate::until::until;
+
+/// How long a server may take until it is ready; generous for a loaded machine.
+const READY_WITHIN: Duration = Duration::from_secs(90);
+
+/// Names a folder with `etcd` and `kube-apiserver` to use in place of the pinned ones, as
+/// controller-runtime's envtest does.
+pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
+
+/// A running API server with its own etcd. Dropping it kills both and removes their folder.
+#[derive(Debug)]
+pub struct ApiServer {
+    folder: TempDir,
+    url: String,
+    etcd_url: String,
+    etcd_peer: String,
+    port: u16,
+    processes: Vec<(&'static str, Child)>,
+}
+
+// === impl ApiServer ===
+
+impl ApiServer {
+    /// etcd and kube-apiserver, ready.
+    pub async fn start() -> Result<Self, ClusterError> {
+        let mut server = Self::prepare()?;
+        server.start_etcd()?;
+        server.start_apiserver()?;
+        server.ready().await?;
+        Ok(server)
+    }
+
+    /// The same with kube-controller-manager: workloads make pods, which stay Pending.
+    pub async fn start_with_controllers() -> Result<Self, ClusterError> {
+        let mut server = Self::start().await?;
+        server.start_controllers()?;
+        server.default_account("default").await?;
+        Ok(server)
+    }
+
+    fn prepare() -> Result<Self, ClusterError> {
+        let folder = tempfile::Builder::new().prefix("lockstep-api-").tempdir()?;
+        let port = free()?;
+        let url = format!("https://127.0.0.1:{port}");
+        let pki = folder.path().join("pki");
+        pki::write(
+            &pki,
+            &[
+                "127.0.0.1",
+                "localhost",
+                "kubernetes",
+                "kubernetes.default.svc",
+            ],
+        )?;
+        pki::write_kubeconfigs(&pki, &url)?;
+        Ok(Self {
+            url,
+            etcd_url: format!("http://127.0.0.1:{}", free()?),
+            etcd_peer: format!("http://127.0.0.1:{}", free()?),
+            port,
+            folder,
+            processes: Vec::new(),
+        })
+    }
+
+    fn start_etcd(&mut self) -> Result<(), ClusterError> {
+        let mut etcd = Command::new(program("etcd")?);
+        etcd.arg("--data-dir").arg(self.folder.path().join("etcd"));
+        etcd.args(["--unsafe-no-fsync", "--log-level", "warn"]);
+        etcd.args(["--listen-client-urls", &self.etcd_url]);
+        etcd.args(["--advertise-client-urls", &self.etcd_url]);
+        etcd.args(["--listen-peer-urls", &self.etcd_peer]);
+        etcd.args(["--initial-advertise-peer-urls", &self.etcd_peer]);
+        etcd.args(["--initial-cluster", &format!("default={}", self.etcd_peer)]);
+        self.run("etcd", etcd)
+    }
+
+    fn start_apiserver(&mut self) -> Result<(), ClusterError> {
+        let mut server = Command::new(program("kube-apiserver")?);
+        let file = |name: &str| self.pki().join(name).display().to_string();
+        server.args([
+            format!("--etcd-servers={}", self.etcd_url),
+            "--bind-address=127.0.0.1".to_owned(),
+            "--advertise-address=127.0.0.1".to_owned(),
+            "--endpoint-reconciler-type=none".to_owned(),
+            format!("--secure-port={}", self.port),
+            "--service-cluster-ip-range=10.96.0.0/24".to_owned(),
+            format!("--tls-cert-file={}", file("apiserver.crt")),
+            format!("--tls-private-key-file={}", file("apiserver.key")),
+            format!("--token-auth-file={}", file("tokens.csv")),
+            "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
+            format!("--service-account-key-file={}", file("sa.pub")),
+            format!("--service-account-signing-key-file={}", file("sa.key")),
+            "--authorization-mode=Node,RBAC".to_owned(),
+            "--allow-privileged=true".to_owned(),
+            "--profiling=false".to_owned(),
+        ]);
+        self.run("kube-apiserver", server)
+    }
+
+    fn start_controllers(&mut self) -> Result<(), ClusterError> {
+        let mut controllers = Command::new(program("kube-controller-manager")?);
+        let file = |name: &str| self.pki().join(name).display().to_string();
+        let plugins = self.folder.path().join("volumeplugins");
+        controllers.args([
+            format!("--kubeconfig={}", file("kcm.conf")),
+            "--leader-elect=false".to_owned(),
+            format!("--service-account-private-key-file={}", file("sa.key")),
+            format!("--root-ca-file={}", file("ca.crt")),
+            "--use-service-account-credentials=true".to_owned(),
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--secure-port={}", free()?),
+            format!("--cert-dir={}", self.folder.path().join("kcm").display()),
+            format!("--flex-volume-plugin-dir={}", plugins.display()),
+            // With the usual 20 and 30 a namespace's ServiceAccount takes seconds.
+            "--kube-api-qps=500".to_owned(),
+            "--kube-api-burst=1000".to_owned(),
+            "--authentication-skip-lookup=true".to_owned(),
+        ]);
+        self.run("kube-controller-manager", controllers)
+    }
+
+    fn run(&mut self, name: &'static str, command: Command) -> Result<(), ClusterError> {
+        let child = children::start(command, &self.log(name))?;
+        self.processes.retain(|(known, _)| *known != name);
+        self.processes.push((name, child));
+        Ok(())
+    }
+
+    async fn ready(&mut self) -> Result<(), ClusterError> {
+        self.until_kubectl("ready API server", &["get", "--raw", "/readyz"])
+            .await
+    }
+
+    /// Waits until a namespace's default `ServiceAccount` is there: pods need it.
+    pub async fn default_account(&mut self, namespace: &str) -> Result<(), ClusterError> {
+        let ask = ["get", "serviceaccount", "default", "-n", namespace];
+        self.until_kubectl("default ServiceAccount", &ask).await
+    }
+
+    async fn until_kubectl(&mut self, what: &str, ask: &[&str]) -> Result<(), ClusterError> {
+        let ended = until(what, READY_WITHIN, async || match self.kubectl(ask).await {
+            Ok(Finished { code: Some(0), .. }) => Ok(()),
+            Ok(finished) => Err(finished.stderr),
+            Err(error) => Err(error.to_string()),
+        });
+        let ended = ended.await;
+        ended.map_err(|late| ClusterError::new(format!("{late}\n{}", self.tails())))
+    }
+
+    fn tails(&self) -> String {
+        let tails = self.processes.iter().map(|(_, child)| child.tail());
+        tails.collect::<Vec<_>>().join("\n")
+    }
+
+    fn pki(&self) -> PathBuf {
+        self.folder.path().join("pki")
+    }
+
+    fn log(&self, name: &str) -> PathBuf {
+        self.folder.path().join(format!("{name}.log"))
+    }
+
+    /// Where the API server answers.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The folder of this server, for what a test wants to lay beside it.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The kubeconfig of a member of `system:masters`.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.pki().join("admin.conf")
+    }
+
+    /// A client with all rights.
+    pub async fn client(&self) -> Result<kube::Client, ClusterError> {
+        super::client(&self.kubeconfig()).await
+    }
+
+    /// Runs `kubectl` with all rights to its end.
+    pub async fn kubectl(&self, arguments: &[&str]) -> io::Result<Finished> {
+        super::kubectl(&self.kubeconfig(), arguments).await
+    }
+
+    /// Kills a component: `etcd`, `kube-apiserver` or `kube-controller-manager`.
+    pub fn kill(&mut self, name: &str) -> io::Result<()> {
+        let found = self.processes.iter_mut().find(|(known, _)| *known == name);
+        let (_, child) = found.ok_or(io::ErrorKind::NotFound)?;
+        child.kill()
+    }
+
+    /// Starts the API server again after [`Self::kill`].
+    pub async fn restart_apiserver(&mut self) -> Result<(), ClusterError> {
+        self.start_apiserver()?;
+        self.ready().await
+    }
+}
+
+fn free() -> Result<u16, ClusterError> {
+    ports::free().ok_or_else(|| ClusterError::new("no free port on 127.0.0.1".to_owned()))
+}
+
+/// A component's program: of the assets that the environment names, or the pinned one.
+fn program(name: &str) -> Result<PathBuf, ClusterError> {
+    if let Some(assets) = std::env::var_os(ASSETS_VARIABLE) {
+        let named = Path::new(&assets).join(name);
+        if named.is_file() {
+            return Ok(named);
+        }
+    }
+    super::tool(name)
+}
