@@ -8,6 +8,7 @@ pub mod coordinator;
 pub mod crd;
 pub mod group;
 pub mod http;
+pub mod k8s;
 pub mod metrics;
 pub mod nats;
 mod reader;

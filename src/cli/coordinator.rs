@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{CommonFlags, Failure, Runs, output};
 use crate::chance;
-use crate::coordinator::provision::{Call, Missing};
+use crate::coordinator::provision::{Call, Missing, Terms};
 use crate::coordinator::{Coordinator, CoordinatorError, Phase, Settings};
 use crate::crd::{self, ValidGroup};
 use crate::http::{HttpServer, Verdict, Vitals};
@@ -155,12 +155,15 @@ impl Flags {
             id: self.id.clone().unwrap_or_else(default_id),
             priority: self.priority,
             session_timeout: self.session_timeout,
-            prefix: self.common.bucket_prefix().to_owned(),
-            missing: match (self.accept_state_loss, self.create) {
-                (true, _) => Missing::MakeAfterLoss,
-                (false, true) => Missing::Make,
-                (false, false) => Missing::Refuse,
-            },
+            terms: Terms::standalone(
+                self.common.bucket_prefix(),
+                match (self.accept_state_loss, self.create) {
+                    (true, _) => Missing::MakeAfterLoss,
+                    (false, true) => Missing::Make,
+                    (false, false) => Missing::Refuse,
+                },
+            ),
+            elected: false,
         }
     }
 }

@@ -11,8 +11,8 @@ use super::heart::{Heart, Highest, Replaced};
 use super::pace::Pace;
 use super::report::{Phase, Report};
 use super::run::Settings;
+use super::start;
 use super::write::{self, Written};
-use super::{STANDALONE, start};
 use crate::group::assignor::Assignor;
 use crate::group::decide::{
     Aspect, Condition, Decision, Identity, Observed, Slot, Trouble, decide, summary,
@@ -179,10 +179,11 @@ impl Life {
             incarnation: chance::incarnation(),
             id: settings.id.clone(),
             priority: settings.priority,
-            manager: STANDALONE.to_owned(),
+            manager: settings.terms.manager.clone(),
             session_timeout: settings.session_timeout,
             heartbeat_interval: settings.heartbeat_interval(),
             unix_seconds: unix,
+            elected: settings.elected,
         };
         let mut seen = Observed::new(me);
         if let Some(assignor) = &task.assignor {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::provision::{Missing, Terms};
 use crate::crd::ValidGroup;
 use crate::group::{
     BucketId, GroupState, Meta, MetaGeneration, Source, StartFrom, StreamIdentity, Unknown,
@@ -22,14 +23,15 @@ pub struct ImmutableMismatch {
 /// What the group is, as it is written for the first time.
 pub(super) fn first(
     group: &ValidGroup,
+    terms: &Terms,
     bucket: BucketId,
     streams: BTreeMap<String, StreamIdentity>,
 ) -> Meta {
     Meta {
         bucket,
-        manager: STANDALONE.to_owned(),
+        manager: terms.manager.clone(),
         generation: MetaGeneration(1),
-        group_uid: String::new(),
+        group_uid: terms.group_uid.clone(),
         state: GroupState::Active,
         source: group.source.clone(),
         streams,
@@ -46,11 +48,12 @@ pub(super) fn first(
 
 /// What a group that exists is from now on; none if the manifest says nothing new.
 ///
-/// A pause that was made by hand stays: a manifest can pause, and `lockstep group resume` resumes.
+/// Without Kubernetes a pause that was made by hand stays: a manifest can pause, and
+/// `lockstep group resume` resumes. In Kubernetes the object alone says what is paused.
 pub(super) fn next(
     old: &Meta,
     group: &ValidGroup,
-    revive: bool,
+    terms: &Terms,
 ) -> Result<Option<Meta>, ImmutableMismatch> {
     unchanged("spec.source", &old.source, &group.source, source_in_words)?;
     unchanged(
@@ -66,9 +69,15 @@ pub(super) fn next(
         on_gap: group.on_gap,
         ..old.clone()
     };
-    new.pause.all |= group.pause.all;
-    new.pause.partitions.extend(&group.pause.partitions);
-    if revive {
+    if terms.manager == STANDALONE {
+        new.pause.all |= group.pause.all;
+        new.pause.partitions.extend(&group.pause.partitions);
+    } else {
+        new.pause = group.pause.clone();
+    }
+    new.manager.clone_from(&terms.manager);
+    new.group_uid.clone_from(&terms.group_uid);
+    if terms.missing != Missing::Refuse {
         new.state = GroupState::Active;
     }
     if new == *old {

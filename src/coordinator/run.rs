@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::group_task::GroupTask;
-use super::provision::{self, Call, Change, Missing, ProvisionError, Provisioned};
+use super::provision::{self, Call, Change, ProvisionError, Provisioned, Terms};
 use super::report::{GroupStatus, Phase, Report};
 use crate::clock;
 use crate::crd::ValidGroup;
@@ -42,10 +42,11 @@ pub struct Settings {
     pub priority: i32,
     /// Silence of a holder after which another candidate takes over.
     pub session_timeout: Duration,
-    /// The first part of the buckets' names.
-    pub prefix: String,
-    /// What may be made.
-    pub missing: Missing,
+    /// Whose groups these are, and what may be made for them.
+    pub terms: Terms,
+    /// An election outside NATS says that this process tries: it does not wait for the holder's
+    /// silence.
+    pub elected: bool,
 }
 
 /// The coordinators of some groups, in one process.
@@ -213,8 +214,7 @@ impl Coordinator {
     ) -> Result<Vec<Provided>, CoordinatorError> {
         self.connection.check_version().await?;
         for group in groups {
-            let (prefix, missing) = (&self.settings.prefix, self.settings.missing);
-            match provision::inspect(&self.connection, prefix, group, missing).await {
+            match provision::inspect(&self.connection, &self.settings.terms, group).await {
                 Ok(()) | Err(ProvisionError::MetaDamaged { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -229,20 +229,19 @@ impl Coordinator {
     /// Provides one group. A description that cannot be read stops this group alone, as its task
     /// will say; the others run. // P14
     async fn provide(&self, group: &ValidGroup) -> Result<Provided, CoordinatorError> {
-        let (prefix, missing) = (&self.settings.prefix, self.settings.missing);
-        let (bucket, facts) =
-            match provision::provide(&self.connection, prefix, group, missing).await {
-                Ok(made) => {
-                    tell(group, &made);
-                    (made.bucket, made.facts)
-                }
-                Err(ProvisionError::MetaDamaged { .. }) => {
-                    let name = group.group.bucket_name(prefix);
-                    let opened = Bucket::open(&self.connection, &name).await;
-                    opened.map_err(ProvisionError::Bucket)?
-                }
-                Err(error) => return Err(error.into()),
-            };
+        let terms = &self.settings.terms;
+        let (bucket, facts) = match provision::provide(&self.connection, terms, group).await {
+            Ok(made) => {
+                tell(group, &made);
+                (made.bucket, made.facts)
+            }
+            Err(ProvisionError::MetaDamaged { .. }) => {
+                let name = group.group.bucket_name(&terms.prefix);
+                let opened = Bucket::open(&self.connection, &name).await;
+                opened.map_err(ProvisionError::Bucket)?
+            }
+            Err(error) => return Err(error.into()),
+        };
         let id = facts.id.ok_or_else(|| ProvisionError::ForeignBucket {
             bucket: bucket.name().to_owned(),
         })?;
@@ -308,12 +307,18 @@ fn tell(group: &ValidGroup, made: &Provisioned) {
     if session_timeout < LEAST_SESSION_IN_PRODUCTION {
         tracing::warn!(group = %group.group, ?session_timeout, "a session timeout below 12s");
     }
-    for difference in &made.facts.differences {
-        tracing::warn!(group = %group.group, %difference, "a setting of the bucket has drifted");
+    for what in &made.repaired {
+        tracing::warn!(group = %group.group, what, "changed by somebody, put right");
+    }
+    for what in &made.drift {
+        tracing::warn!(group = %group.group, what, "changed by somebody, and cannot be put right");
     }
     match made.change {
         Change::Nothing => {}
         Change::Made => tracing::info!(group = %group.group, "group made"),
+        Change::Adopted(generation) => {
+            tracing::info!(group = %group.group, %generation, "an earlier group's state taken over");
+        }
         Change::Updated(generation) => {
             tracing::info!(group = %group.group, %generation, "settings updated");
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use crate::cli::{CommonFlags, Failure, Runs, output, server};
-use crate::coordinator::provision::{self, Call, Change, Missing, ProvisionError};
+use crate::coordinator::provision::{self, Call, Change, Missing, ProvisionError, Terms};
 use crate::crd::{self, ValidGroup};
 
 /// Make the groups of a manifest: streams, buckets, descriptions
@@ -34,13 +34,13 @@ impl Flags {
             .check_version()
             .await
             .map_err(|e| Failure::of(&e))?;
-        let prefix = self.common.bucket_prefix();
+        let terms = Terms::standalone(self.common.bucket_prefix(), Missing::Make);
         for group in &groups {
-            let looked = provision::inspect(&connection, prefix, group, Missing::Make).await;
+            let looked = provision::inspect(&connection, &terms, group).await;
             looked.map_err(|e| failure(&e).while_doing("nothing was made"))?;
         }
         for group in &groups {
-            let made = provision::provide(&connection, prefix, group, Missing::Make).await;
+            let made = provision::provide(&connection, &terms, group).await;
             let made = made.map_err(|e| failure(&e))?;
             output::line(sentence(group, made.change))?;
             say_what_is_ignored(group);
@@ -79,7 +79,7 @@ fn sentence(group: &ValidGroup, change: Change) -> String {
             group.partitions()
         ),
         Change::Nothing => format!("group {name} was as the manifest says already"),
-        Change::Updated(generation) => {
+        Change::Adopted(generation) | Change::Updated(generation) => {
             format!("group {name} is as the manifest says as of generation {generation}")
         }
     }

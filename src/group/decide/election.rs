@@ -34,7 +34,8 @@ impl Observed {
             (_, Slot::Damaged(_)) | (Office::Entering(..), _) => Duty::Watch, // P38
             (Office::Held(_), Slot::Known(document)) => Duty::Plan(meta, document),
             (Office::None | Office::Held(_), Slot::Absent | Slot::Known(_)) => {
-                if self.office_is_vacant() && self.is_first_in_line() {
+                let turn = self.office_is_vacant() && self.is_first_in_line();
+                if self.me.elected || turn {
                     Duty::TakeOver(Box::new(self.under_the_next_term(meta)))
                 } else {
                     Duty::Watch

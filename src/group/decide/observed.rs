@@ -32,6 +32,9 @@ pub struct Identity {
     pub heartbeat_interval: Duration,
     /// The wall clock in seconds as this process began: where epochs made from nothing start.
     pub unix_seconds: u64,
+    /// An election outside the bucket (a Lease) says that this candidate tries: it need not wait for
+    /// the holder's silence. Spent with the first take-over. // P36a
+    pub elected: bool,
 }
 
 /// A document's place in the bucket.
@@ -171,6 +174,7 @@ impl Observed {
             Office::Held(held) if held == term => {}
             Office::None | Office::Entering(..) | Office::Held(_) => {
                 self.office = Office::Entering(term, revision);
+                self.me.elected = false;
                 self.offsets.forget();
                 self.memory.took_over(self.healthy.at(now));
             }

@@ -89,6 +89,15 @@ impl Scene {
 
     /// A candidate starts and loads the bucket.
     pub(super) fn coordinator(&mut self, name: &str, priority: i32) {
+        self.candidate(name, priority, false);
+    }
+
+    /// A candidate starts that an election outside the bucket has chosen.
+    pub(super) fn elected(&mut self, name: &str) {
+        self.candidate(name, 0, true);
+    }
+
+    fn candidate(&mut self, name: &str, priority: i32, elected: bool) {
         let me = self.incarnation(name);
         let identity = Identity {
             incarnation: me.clone(),
@@ -98,6 +107,7 @@ impl Scene {
             session_timeout: Duration::from_secs(15),
             heartbeat_interval: Duration::from_secs(1),
             unix_seconds: UNIX_SECONDS,
+            elected,
         };
         let says = CandidateDocument {
             id: name.to_owned(),

@@ -272,3 +272,24 @@ fn a_damaged_document_stops_the_group_and_is_never_overwritten() {
         Some(Trouble::StateDamaged)
     );
 }
+
+#[test]
+fn who_was_elected_elsewhere_takes_over_at_once_and_only_once() {
+    // P36a
+    let mut t = Scene::with_partitions(3);
+    t.joins("a");
+    t.elected("c2");
+    let wait = t.time_until(|t| t.holder() == Some("c2"));
+    assert!(wait < Duration::from_secs(3), "{wait:?}");
+    t.passes(Duration::from_secs(5));
+    t.elected("c3");
+    t.until(|t| t.holder() == Some("c3"));
+    let term = term(&t);
+    t.passes(Duration::from_secs(60));
+    assert_eq!(
+        t.holder(),
+        Some("c3"),
+        "c2 does not take it back from a live holder"
+    );
+    assert_eq!(self::term(&t), term);
+}

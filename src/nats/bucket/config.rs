@@ -127,8 +127,8 @@ impl std::fmt::Display for Difference {
     }
 }
 
-/// Our fields only: the server adds entries and defaults of its own.
-pub(super) fn differences(bucket: &str, config: &Map<String, Value>) -> Vec<Difference> {
+/// What the protocol depends on in this bucket.
+fn expected_fields(bucket: &str) -> Map<String, Value> {
     let mut expected = invariant_fields();
     expected.insert("subjects".into(), json!([format!("$KV.{bucket}.>")]));
     // Not set by us, and ruinous if set by others.
@@ -144,6 +144,24 @@ pub(super) fn differences(bucket: &str, config: &Map<String, Value>) -> Vec<Diff
     expected.remove("max_consumers");
     expected.remove("max_msg_size");
     expected.remove("max_bytes");
+    expected
+}
+
+/// A configuration with our fields as they should be, and everything else as it is.
+pub(super) fn repaired(bucket: &str, mut config: Map<String, Value>) -> Value {
+    for (field, value) in expected_fields(bucket) {
+        if value.is_null() {
+            config.remove(&field);
+        } else {
+            config.insert(field, value);
+        }
+    }
+    Value::Object(config)
+}
+
+/// Our fields only: the server adds entries and defaults of its own.
+pub(super) fn differences(bucket: &str, config: &Map<String, Value>) -> Vec<Difference> {
+    let expected = expected_fields(bucket);
     let mut found: Vec<_> = expected
         .into_iter()
         .filter_map(|(field, expected)| {

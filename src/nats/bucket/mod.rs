@@ -165,6 +165,18 @@ impl Bucket {
         outcome::of_put(self.api().publish(&subject, headers, value).await)
     }
 
+    /// Puts the settings right that somebody changed; says what the bucket is then. Values and
+    /// replicas stay.
+    pub async fn repair(&self) -> Result<BucketFacts, BucketError> {
+        let info = format!("STREAM.INFO.{}", self.stream);
+        let found = self.api().call::<config::Found>(&info, &Value::Null).await;
+        let found = found.map_err(|error| self.error(error))?;
+        let update = format!("STREAM.UPDATE.{}", self.stream);
+        let config = config::repaired(&self.name, found.config);
+        let updated = self.api().call::<config::Found>(&update, &config).await;
+        updated.map_or_else(|error| Err(self.error(error)), |found| self.facts(&found))
+    }
+
     /// Deletes the bucket with everything in it.
     pub async fn delete(&self) -> Result<(), BucketError> {
         let call = format!("STREAM.DELETE.{}", self.stream);

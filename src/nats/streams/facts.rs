@@ -1,10 +1,12 @@
 //! What a stream is, and whether a group can read it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::make::{KEY_GROUP, KEY_MANAGER, StreamOwner};
 use crate::group::{Sequence, ServerTime};
 use crate::nats::time;
 
@@ -48,6 +50,8 @@ pub struct StreamFacts {
     pub max_age: u64,
     /// Most bytes; none: no limit.
     pub max_bytes: Option<u64>,
+    /// The group that it was made for, if Lockstep made it.
+    pub owner: Option<StreamOwner>,
     /// The consumers that it has.
     pub consumers: u64,
     /// The server that leads it, where there are several.
@@ -199,6 +203,8 @@ struct Config {
     max_age: u64,
     #[serde(default)]
     max_bytes: i64,
+    #[serde(default)]
+    metadata: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -238,7 +244,10 @@ impl From<Info> for StreamFacts {
             0 => state.last_seq + 1,
             _ => state.first_seq,
         };
+        let stamp = |key: &str| config.metadata.get(key).cloned();
+        let owner = stamp(KEY_MANAGER).zip(stamp(KEY_GROUP));
         Self {
+            owner: owner.map(|(manager, group)| StreamOwner { manager, group }),
             name: config.name,
             created,
             first: Sequence(first),

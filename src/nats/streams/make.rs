@@ -1,5 +1,8 @@
 //! Making the streams that a group's manifest asks for.
 
+use std::fmt;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::{StreamError, StreamFacts, facts};
@@ -26,7 +29,34 @@ pub struct StreamPlan {
     pub max_age: u64,
     /// Most bytes; none: no limit.
     pub max_bytes: Option<u64>,
+    /// The group that it is made for.
+    pub owner: Option<StreamOwner>,
 }
+
+/// The group that a stream was made for, as its metadata says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamOwner {
+    /// Who manages the group.
+    pub manager: String,
+    /// The group, NAMESPACE/NAME.
+    pub group: String,
+}
+
+/// Settings of a stream of ours that somebody changed, or that the manifest changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamChange {
+    /// The stream.
+    pub stream: String,
+    /// The oldest age in nanoseconds, if it is to change; 0: no limit.
+    pub max_age: Option<u64>,
+    /// The most bytes, if they are to change; none: no limit.
+    pub max_bytes: Option<Option<u64>>,
+    /// The replicas, if they are to change.
+    pub replicas: Option<u32>,
+}
+
+pub(super) const KEY_MANAGER: &str = "lockstep.manager";
+pub(super) const KEY_GROUP: &str = "lockstep.group";
 
 /// Makes a stream. One that is there with the very same settings is left as it is.
 pub async fn create(
@@ -59,6 +89,60 @@ pub async fn delete(connection: &Connection, stream: &str) -> Result<(), StreamE
         .map_err(|error| StreamError::of(stream, error))
 }
 
+/// Changes a stream; everything that is not named stays as it is.
+pub async fn update(connection: &Connection, change: &StreamChange) -> Result<(), StreamError> {
+    let stream = &change.stream;
+    let api = connection.jetstream();
+    let failed = |error| StreamError::of(stream, error);
+    let found = api
+        .call(&format!("STREAM.INFO.{stream}"), &Value::Null)
+        .await;
+    let mut found: Value = found.map_err(failed)?;
+    let mut config = found["config"].take();
+    if let Some(age) = change.max_age {
+        config["max_age"] = json!(age);
+    }
+    if let Some(most) = change.max_bytes {
+        config["max_bytes"] = most.map_or(json!(-1), |most| json!(most));
+    }
+    if let Some(replicas) = change.replicas {
+        config["num_replicas"] = json!(replicas);
+    }
+    let updated: Result<Value, _> = api.call(&format!("STREAM.UPDATE.{stream}"), &config).await;
+    updated.map(drop).map_err(failed)
+}
+
+// === impl StreamChange ===
+
+impl StreamChange {
+    /// Whether anything is to change.
+    pub fn says_something(&self) -> bool {
+        self.max_age.is_some() || self.max_bytes.is_some() || self.replicas.is_some()
+    }
+}
+
+impl fmt::Display for StreamChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream {}", self.stream)?;
+        if let Some(age) = self.max_age {
+            write!(
+                f,
+                ", max_age {}",
+                humantime::format_duration(Duration::from_nanos(age))
+            )?;
+        }
+        match self.max_bytes {
+            Some(Some(bytes)) => write!(f, ", max_bytes {bytes}")?,
+            Some(None) => f.write_str(", max_bytes unlimited")?,
+            None => {}
+        }
+        if let Some(replicas) = self.replicas {
+            write!(f, ", replicas {replicas}")?;
+        }
+        Ok(())
+    }
+}
+
 // === impl StreamPlan ===
 
 impl StreamPlan {
@@ -72,6 +156,7 @@ impl StreamPlan {
             storage: "file".to_owned(),
             max_age: 0,
             max_bytes: None,
+            owner: None,
         }
     }
 
@@ -89,6 +174,9 @@ impl StreamPlan {
         });
         if let Some((src, dest)) = &self.transform {
             config["subject_transform"] = json!({ "src": src, "dest": dest });
+        }
+        if let Some(StreamOwner { manager, group }) = &self.owner {
+            config["metadata"] = json!({ KEY_MANAGER: manager, KEY_GROUP: group });
         }
         config
     }

@@ -5,7 +5,7 @@ mod make;
 mod read;
 
 pub use facts::{StreamFacts, StreamRefusal, StreamWarning};
-pub use make::{StreamPlan, create, delete};
+pub use make::{StreamChange, StreamOwner, StreamPlan, create, delete, update};
 pub(crate) use read::RawMessage;
 pub use read::{MessageFacts, first_at_or_after, info, message_at, names, subject_counts};
 

@@ -1,0 +1,249 @@
+//! Which controller tries to coordinate: one that holds the Lease.
+//!
+//! Candidates write the Lease by its resource version, so that of two writers one loses, and wait
+//! for a silent holder on their own clock, from when they last *saw* the Lease change. No two
+//! machines' clocks are ever compared. The Lease only decides who *tries*: what a leader writes is
+//! fenced by its term in each group's document, should two lead for a moment.
+
+mod decide;
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff;
+use kube::Client;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use self::decide::{Memory, Record, Step};
+use super::{ErrorKind, K8sError};
+use crate::clock;
+use crate::group::Timestamp;
+
+/// How a Lease is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseSettings {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The identity of this process, different at each start.
+    pub identity: String,
+    /// How long others wait for a silent holder.
+    pub duration: Duration,
+    /// How long a holder leads after its last renewal; shorter than the duration.
+    pub renew_deadline: Duration,
+    /// Time between renewals, and between looks at somebody else's Lease.
+    pub retry: Duration,
+}
+
+/// Whether this process leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Leadership {
+    /// It does, until this moment unless it renews before.
+    Leading(Timestamp),
+    /// Somebody else does, if anybody is known to.
+    Following(Option<String>),
+}
+
+/// A candidate for a Lease.
+#[derive(Debug)]
+pub struct Elector {
+    api: Api<Lease>,
+    settings: LeaseSettings,
+    memory: Memory,
+    shown: watch::Sender<Leadership>,
+    said: Option<ErrorKind>,
+}
+
+// === impl LeaseSettings ===
+
+impl Default for LeaseSettings {
+    fn default() -> Self {
+        Self::lasting(Duration::from_secs(15))
+    }
+}
+
+impl LeaseSettings {
+    /// Proportions as in Kubernetes' own components: 15 s, 10 s, 2 s.
+    pub fn lasting(duration: Duration) -> Self {
+        Self {
+            namespace: "default".to_owned(),
+            name: "lockstep-controller".to_owned(),
+            identity: String::new(),
+            duration,
+            renew_deadline: duration * 2 / 3,
+            retry: duration * 2 / 15,
+        }
+    }
+}
+
+// === impl Leadership ===
+
+impl Leadership {
+    /// Whether it leads at this moment: a process that was suspended finds out here.
+    pub fn leads(&self, now: Timestamp) -> bool {
+        matches!(self, Self::Leading(until) if now < *until)
+    }
+}
+
+// === impl Elector ===
+
+impl Elector {
+    /// A candidate that has not tried yet.
+    pub fn new(client: Client, settings: LeaseSettings) -> Self {
+        Self {
+            api: Api::namespaced(client, &settings.namespace),
+            settings,
+            memory: Memory::default(),
+            shown: watch::Sender::new(Leadership::Following(None)),
+            said: None,
+        }
+    }
+
+    /// Whether this process leads, as it changes.
+    pub fn leadership(&self) -> watch::Receiver<Leadership> {
+        self.shown.subscribe()
+    }
+
+    /// Tries to lead until told to stop, and then gives the Lease back, so that another candidate
+    /// leads at once.
+    pub async fn run(mut self, stop: CancellationToken) {
+        loop {
+            let until = self.memory.leads_until(&self.settings);
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = clock::until(until) => self.memory.lost(),
+                tried = attempt(&self.api, &self.settings, &mut self.memory) => {
+                    self.say(tried.err());
+                }
+            }
+            self.show();
+            tokio::select! {
+                () = stop.cancelled() => break,
+                () = tokio::time::sleep(self.settings.retry) => {}
+            }
+        }
+        let led = self.memory.leads_until(&self.settings).is_some();
+        self.memory.lost();
+        self.show();
+        if led {
+            self.release().await;
+        }
+    }
+
+    fn show(&self) {
+        let next = match self.memory.leads_until(&self.settings) {
+            Some(until) if clock::now() < until => Leadership::Leading(until),
+            Some(_) | None => Leadership::Following(self.memory.holder().map(str::to_owned)),
+        };
+        self.shown.send_if_modified(|shown| {
+            let changed = *shown != next;
+            *shown = next;
+            changed
+        });
+    }
+
+    /// Says what went wrong, once.
+    fn say(&mut self, error: Option<K8sError>) {
+        let kind = error.as_ref().map(K8sError::kind);
+        if let Some(error) = error
+            && self.said != kind
+        {
+            tracing::warn!(%error, lease = self.settings.name, "the Lease cannot be renewed; trying on");
+        }
+        self.said = kind;
+    }
+
+    async fn release(&self) {
+        let name = &self.settings.name;
+        let Ok(Some(mut lease)) = self.api.get_opt(name).await else {
+            return;
+        };
+        let spec = lease.spec.get_or_insert_default();
+        if spec.holder_identity.as_deref() == Some(&self.settings.identity) {
+            spec.holder_identity = None;
+            let released = self.api.replace(name, &PostParams::default(), &lease).await;
+            if let Err(error) = released {
+                let error = K8sError::of(name, &error);
+                tracing::info!(%error, "the Lease is not given back; others wait for its end");
+            }
+        }
+    }
+}
+
+/// One look at the Lease, and one write if it may be written.
+async fn attempt(
+    api: &Api<Lease>,
+    settings: &LeaseSettings,
+    memory: &mut Memory,
+) -> Result<(), K8sError> {
+    let name = &settings.name;
+    let failed = |error: kube::Error| K8sError::of(format!("Lease {name}"), &error);
+    let Some(lease) = api.get_opt(name).await.map_err(failed)? else {
+        let sent = clock::now();
+        let lease = held(settings, None);
+        let made = api.create(&PostParams::default(), &lease).await;
+        memory.wrote(record(&made.map_err(failed)?), sent);
+        return Ok(());
+    };
+    memory.saw(record(&lease), clock::now());
+    if memory.step(&settings.identity, clock::now()) == Step::Wait {
+        memory.lost();
+        return Ok(());
+    }
+    let sent = clock::now();
+    let next = held(settings, Some(lease));
+    match api.replace(name, &PostParams::default(), &next).await {
+        Ok(written) => memory.wrote(record(&written), sent),
+        Err(kube::Error::Api(status)) if status.is_conflict() => memory.lost(),
+        Err(error) => return Err(failed(error)),
+    }
+    Ok(())
+}
+
+/// The Lease with this process as its holder. Times in it are for people.
+fn held(settings: &LeaseSettings, old: Option<Lease>) -> Lease {
+    let now = MicroTime(jiff::Timestamp::now());
+    let (metadata, old) = match old {
+        Some(lease) => (lease.metadata, lease.spec.unwrap_or_default()),
+        None => (named(settings), LeaseSpec::default()),
+    };
+    let stays = old.holder_identity.as_deref() == Some(&settings.identity);
+    let transitions = old.lease_transitions.unwrap_or_default();
+    Lease {
+        metadata,
+        spec: Some(LeaseSpec {
+            holder_identity: Some(settings.identity.clone()),
+            lease_duration_seconds: i32::try_from(settings.duration.as_secs().max(1)).ok(),
+            acquire_time: if stays {
+                old.acquire_time
+            } else {
+                Some(now.clone())
+            },
+            renew_time: Some(now),
+            lease_transitions: Some(if stays { transitions } else { transitions + 1 }),
+            ..LeaseSpec::default()
+        }),
+    }
+}
+
+fn named(settings: &LeaseSettings) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(settings.name.clone()),
+        namespace: Some(settings.namespace.clone()),
+        ..ObjectMeta::default()
+    }
+}
+
+fn record(lease: &Lease) -> Record {
+    let spec = lease.spec.clone().unwrap_or_default();
+    let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or(15)).unwrap_or(15);
+    Record {
+        holder: spec.holder_identity.unwrap_or_default(),
+        version: lease.metadata.resource_version.clone().unwrap_or_default(),
+        duration: Duration::from_secs(seconds.max(1)),
+    }
+}
