@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::feed::{self, Shows};
@@ -11,6 +12,7 @@ use super::heart::{Heart, Highest, Replaced};
 use super::pace::Pace;
 use super::report::{Phase, Report};
 use super::run::Settings;
+use super::single::Knowledge;
 use super::start;
 use super::write::{self, Written};
 use crate::group::assignor::Assignor;
@@ -51,6 +53,7 @@ pub(super) struct GroupTask {
     pub(super) created: ServerTime,
     pub(super) report: Report,
     pub(super) assignor: Option<Arc<dyn Assignor>>,
+    pub(super) knowledge: watch::Receiver<Knowledge>,
 }
 
 /// One life of the coordinator in one bucket.
@@ -106,7 +109,9 @@ impl GroupTask {
         let heart = life.heart(self);
         hearts.spawn_vital("heart", |stop| heart.beat_until(stop));
         let stopped_beating = hearts.stopping();
+        let mut knowledge = self.knowledge.clone();
         let end = loop {
+            life.learn(&knowledge.borrow_and_update());
             tokio::select! {
                 () = stopping.cancelled() => break End::Stopping,
                 event = life.watch.next() => {
@@ -116,6 +121,7 @@ impl GroupTask {
                     }
                 }
                 () = clock::until(life.not_before) => {}
+                Ok(()) = knowledge.changed() => continue,
                 () = stopped_beating.cancelled() => break End::BeginAnew("the heart has stopped"),
             }
             if life.replaced.is_set() {
@@ -200,6 +206,16 @@ impl Life {
             loaded: false,
             rebalancing_since: None,
         }
+    }
+
+    /// Takes in what is known from outside the bucket.
+    fn learn(&mut self, known: &Knowledge) {
+        for uid in &known.gone_pods {
+            self.seen.see_pod_gone(uid);
+        }
+        self.seen.declare_replicas(known.declared_replicas);
+        self.seen.know_epoch(known.known_epoch);
+        self.seen.ask_to_leave(&known.asked_to_leave);
     }
 
     fn heart(&self, task: &GroupTask) -> Heart {

@@ -7,15 +7,17 @@
 mod feed;
 mod group_task;
 mod heart;
-mod meta;
+pub mod meta;
 mod pace;
 pub mod provision;
 mod rebuild;
 mod report;
 mod run;
+mod single;
 mod start;
 mod write;
 
 pub use meta::{ImmutableMismatch, STANDALONE};
-pub use report::{GroupStatus, Phase};
+pub use report::{Details, GroupStatus, Lag, MemberView, Phase};
 pub use run::{Coordinator, CoordinatorError, Settings};
+pub use single::{GroupCoordinator, Knowledge};

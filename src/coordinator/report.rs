@@ -31,6 +31,53 @@ pub struct GroupStatus {
     pub coordinates: bool,
     /// How the group is, aspect by aspect.
     pub conditions: BTreeMap<Aspect, Condition>,
+    /// The assignment in numbers; none before a document was seen.
+    pub details: Option<Details>,
+}
+
+/// A group's assignment in numbers and names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details {
+    /// Under whose authority it stands.
+    pub term: u64,
+    /// Its edition.
+    pub epoch: u64,
+    /// What brought it about.
+    pub reason: String,
+    /// Who is in the group.
+    pub members: Vec<MemberView>,
+    /// All partitions.
+    pub partitions: usize,
+    /// Those with an owner.
+    pub assigned: usize,
+    /// Those that stopped and wait for somebody to look.
+    pub stopped: usize,
+    /// Whether partitions are on their way from one member to another.
+    pub rebalancing: bool,
+    /// What is left to commit; none while that of any partition is unknown.
+    pub lag: Option<Lag>,
+}
+
+/// What is left to commit, in messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lag {
+    /// Over all partitions.
+    pub total: u64,
+    /// Of the partition that has most.
+    pub max_partition: u64,
+}
+
+/// One member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberView {
+    /// Its label: the pod's name.
+    pub id: String,
+    /// What the coordinator makes of it, in a word.
+    pub state: &'static str,
+    /// How many partitions it owns.
+    pub partitions: usize,
+    /// The version of its program; empty while nothing of it was seen.
+    pub version: String,
 }
 
 /// All groups of a process. Cheap to clone.
@@ -49,6 +96,7 @@ impl Default for GroupStatus {
             phase: Phase::Starting,
             coordinates: false,
             conditions: BTreeMap::new(),
+            details: None,
         }
     }
 }
@@ -74,6 +122,19 @@ impl Report {
     pub(super) fn statuses(&self) -> BTreeMap<GroupRef, GroupStatus> {
         let groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
         groups.clone()
+    }
+
+    /// Fires whenever a status changes.
+    pub(super) fn changes(&self) -> tokio::sync::watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    /// The group is no longer coordinated here: what was shown of it vanishes.
+    pub(super) fn forget(&self, group: &GroupRef) {
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        groups.remove(group);
+        drop(groups);
+        self.metrics.forget(group);
     }
 
     /// Waits until every group has come this far.
@@ -189,7 +250,10 @@ impl Report {
             let count = number(count.count() as u64);
             metrics.group_partitions.get_or_create(&labels).set(count);
         }
-        self.lag(&labels, &seen.reported_lags());
+        let lags = seen.reported_lags();
+        self.lag(&labels, &lags);
+        let details = details(document, seen, stopped.len(), &lags);
+        self.update(group, |status| status.details = Some(details));
     }
 
     /// Lag as the owners report it: absent while that of any partition is unknown, never guessed.
@@ -226,6 +290,47 @@ impl Report {
         if changed {
             self.changed.send_replace(());
         }
+    }
+}
+
+fn details(
+    document: &GroupDocument,
+    seen: &Observed,
+    stopped: usize,
+    lags: &[Option<u64>],
+) -> Details {
+    let known: Option<Vec<u64>> = lags.iter().copied().collect();
+    let members = document.members.iter().map(|(member, entry)| MemberView {
+        id: entry.id.to_string(),
+        state: match entry.standing {
+            Standing::Active => "Active",
+            Standing::Standby(_) => "Standby",
+            Standing::Draining => "Draining",
+        },
+        partitions: document.owned_by(member).count(),
+        version: seen
+            .heartbeat(member)
+            .map_or_else(String::new, |says| says.version.clone()),
+    });
+    Details {
+        term: document.term.0,
+        epoch: document.epoch.0,
+        reason: document.reason.clone(),
+        members: members.collect(),
+        partitions: document.partitions.len(),
+        assigned: document
+            .partitions
+            .iter()
+            .filter(|a| a.owner.is_some())
+            .count(),
+        stopped,
+        rebalancing: document.is_rebalancing(),
+        lag: known.map(|lags| Lag {
+            total: lags
+                .iter()
+                .fold(0, |sum: u64, lag| sum.saturating_add(*lag)),
+            max_partition: lags.iter().copied().max().unwrap_or_default(),
+        }),
     }
 }
 

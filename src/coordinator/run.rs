@@ -10,6 +10,7 @@ use tracing::Instrument;
 use super::group_task::GroupTask;
 use super::provision::{self, Call, Change, ProvisionError, Provisioned, Terms};
 use super::report::{GroupStatus, Phase, Report};
+use super::single::Knowledge;
 use crate::clock;
 use crate::crd::ValidGroup;
 use crate::group::assignor::Assignor;
@@ -164,6 +165,7 @@ impl Coordinator {
 
     async fn coordinate(&self, provided: Vec<Provided>, stopping: &CancellationToken) {
         let tasks = Tasks::new();
+        let nothing_known = tokio::sync::watch::Sender::new(Knowledge::default());
         for it in provided {
             let span = tracing::info_span!(
                 "group",
@@ -179,6 +181,7 @@ impl Coordinator {
                 created: it.created,
                 report: self.report.clone(),
                 assignor: self.assignor.clone(),
+                knowledge: nothing_known.subscribe(),
             };
             tasks.spawn_vital("coordinator", |stop| task.run(stop).instrument(span));
         }

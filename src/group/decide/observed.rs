@@ -65,6 +65,7 @@ pub struct Observed {
     pub(super) memory: Memory,
     pub(super) gone_pods: BTreeSet<String>,
     pub(super) declared_replicas: Option<u32>,
+    pub(super) asked_to_leave: BTreeSet<String>,
     pub(super) known_epoch: Epoch,
     pub(super) zones: BTreeMap<Partition, String>,
     pub(super) assignor: Option<Arc<dyn Assignor>>,
@@ -130,6 +131,7 @@ impl Observed {
             memory: Memory::default(),
             gone_pods: BTreeSet::new(),
             declared_replicas: None,
+            asked_to_leave: BTreeSet::new(),
             known_epoch: Epoch(0),
             zones: BTreeMap::new(),
             assignor: None,
@@ -219,6 +221,17 @@ impl Observed {
     /// How many members are meant to be there: ends the initial delay early.
     pub fn declare_replicas(&mut self, replicas: Option<u32>) {
         self.declared_replicas = replicas;
+    }
+
+    /// Members, by their ids, that are to give their partitions up as if they were draining, as long
+    /// as somebody else can have them; they go on beating. // P57a
+    pub fn ask_to_leave(&mut self, members: &BTreeSet<String>) {
+        self.asked_to_leave.clone_from(members);
+    }
+
+    /// What a member said last.
+    pub fn heartbeat(&self, member: &Incarnation) -> Option<&MemberDocument> {
+        self.members.get(member).map(|sight| &sight.says)
     }
 
     /// An epoch known from outside the bucket: no grant may be at or below it.

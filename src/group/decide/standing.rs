@@ -43,11 +43,13 @@ impl Observed {
             .collect();
         let fresh = newcomers.first.iter().filter(|m| !placed.contains(m));
         let mut eligible = Vec::new();
-        for member in placed.iter().chain(fresh) {
+        let candidates: Vec<&Incarnation> = placed.iter().chain(fresh).collect();
+        let heeded = self.asks_are_heeded(meta, &candidates);
+        for member in candidates {
             let Some(sight) = self.members.get(member) else {
                 continue; // in the document, and nothing of it is known yet: it stays as it is
             };
-            match fitness(meta, &sight.says) {
+            match self.fitness_when_asked(meta, &sight.says, heeded) {
                 Fitness::Eligible if sight.ready_since.is_some() || draft.is_active(member) => {
                     eligible.push(member.clone());
                 }
@@ -66,6 +68,26 @@ impl Observed {
             self.list(draft, member, Standing::Active);
         }
         None
+    }
+
+    /// Whether those who are asked to leave are to give their partitions up: only if somebody else
+    /// could have them. // P57a
+    fn asks_are_heeded(&self, meta: &Meta, candidates: &[&Incarnation]) -> bool {
+        let sights = candidates
+            .iter()
+            .filter_map(|member| self.members.get(member));
+        let mut others =
+            sights.filter(|sight| !self.asked_to_leave.contains(sight.says.id.as_str()));
+        others.any(|sight| fitness(meta, &sight.says) == Fitness::Eligible)
+    }
+
+    fn fitness_when_asked(&self, meta: &Meta, says: &MemberDocument, heeded: bool) -> Fitness {
+        match fitness(meta, says) {
+            Fitness::Eligible if heeded && self.asked_to_leave.contains(says.id.as_str()) => {
+                Fitness::Draining
+            }
+            fitness => fitness,
+        }
     }
 
     /// Gives the places to those who are there longest. The rest stands by; returns who waits for

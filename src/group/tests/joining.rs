@@ -351,3 +351,42 @@ impl Scene {
         panic!("nothing is granted");
     }
 }
+
+#[test]
+fn who_is_asked_to_leave_gives_everything_to_the_others() {
+    // P57a
+    let mut t = Scene::with_partitions(6);
+    t.joins("a");
+    t.joins("b");
+    t.until(|t| t.owned_by("b").len() == 3);
+    t.ask_to_leave(&["b"]);
+    t.until(|t| t.owned_by("a").len() == 6);
+    let standing = t.document().members.values().find(|m| m.id.as_str() == "b");
+    assert_eq!(standing.map(|m| m.standing), Some(Standing::Draining));
+    // It is still there, and a joiner when it is no longer asked.
+    t.ask_to_leave(&[]);
+    t.until(|t| t.owned_by("b").len() == 3);
+}
+
+#[test]
+fn asking_everybody_to_leave_changes_nothing() {
+    // P57a
+    let mut t = Scene::with_partitions(6);
+    t.joins("a");
+    t.joins("b");
+    let before = t.document().clone();
+    t.ask_to_leave(&["a", "b"]);
+    t.passes(Duration::from_secs(30));
+    assert_eq!(*t.document(), before);
+}
+
+#[test]
+fn who_joins_while_it_is_asked_to_leave_gets_nothing() {
+    // P57a
+    let mut t = Scene::with_partitions(6);
+    t.joins("a");
+    t.ask_to_leave(&["b"]);
+    t.starts("b");
+    t.passes(Duration::from_secs(30));
+    assert_eq!((t.owned_by("a").len(), t.owned_by("b").len()), (6, 0));
+}

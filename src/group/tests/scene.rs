@@ -97,6 +97,14 @@ impl Scene {
         self.candidate(name, 0, true);
     }
 
+    /// Every coordinator is told that these members are to go.
+    pub(super) fn ask_to_leave(&mut self, names: &[&str]) {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        for coordinator in self.coordinators.values_mut() {
+            coordinator.seen.ask_to_leave(&names);
+        }
+    }
+
     fn candidate(&mut self, name: &str, priority: i32, elected: bool) {
         let me = self.incarnation(name);
         let identity = Identity {
