@@ -149,6 +149,7 @@ impl ConnectionFlags {
         Tls {
             ca: self.tls_ca.clone(),
             client: client.map(|(cert, key)| ClientCertificate { cert, key }),
+            handshake_first: false,
         }
     }
 

@@ -6,10 +6,12 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use serde::Deserialize;
 use tokio::sync::{broadcast, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, ApiError, Remedy, code};
 use super::credentials::{addresses, of_url, with_auth, with_tls};
-use super::options::{Options, Role};
+use super::options::{Auth, Options, Role};
+use super::secret_folder::SecretFolder;
 use super::version::{self, TooOld};
 use crate::chance;
 use crate::tasks::Tasks;
@@ -21,6 +23,8 @@ const PING_INTERVAL: Duration = Duration::from_secs(2);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Events that a slow observer may be behind before it loses the oldest.
 const EVENTS: usize = 64;
+/// How often credentials in a folder are looked at: Kubernetes itself takes up to a minute.
+const LOOK_AT_CREDENTIALS: Duration = Duration::from_secs(2);
 /// The longest wait between attempts to connect, before jitter.
 const RECONNECT_MAX: Duration = Duration::from_secs(4);
 
@@ -138,6 +142,7 @@ impl Connection {
         let inbox_prefix: Arc<str> = role.inbox_prefix().into();
         let (events, _) = broadcast::channel(EVENTS);
         let (standing_tx, standing) = watch::channel(Standing::Down { why: None });
+        let options = &options.with_what_its_folder_says();
         let servers = addresses(&options.urls)?;
         let client = with_auth(of_url(ConnectOptions::new(), &servers), &options.auth)
             .and_then(|made| with_tls(made, options))?
@@ -155,6 +160,13 @@ impl Connection {
             .await
             .map_err(|error| ConnectError::Client(error.to_string()))?;
         let domain = options.jetstream_domain.as_deref();
+        let tasks = Tasks::new();
+        if let Auth::Folder(folder) = &options.auth {
+            let (client, folder) = (client.clone(), folder.clone());
+            tasks.spawn("credentials", |stop| {
+                watch_credentials(client, folder, stop)
+            });
+        }
         Ok(Self {
             api: Api::new(client, domain, options.request_timeout),
             events,
@@ -162,7 +174,7 @@ impl Connection {
             inbox_prefix,
             // A member's permissions cover its group's streams alone.
             may_ask_account: !matches!(role, Role::Member(_)),
-            tasks: Tasks::new(),
+            tasks,
         })
     }
 
@@ -310,6 +322,35 @@ fn reconnect_delay(attempt: usize) -> Duration {
     let full = Duration::from_millis(50).saturating_mul(1 << doublings);
     full.min(RECONNECT_MAX)
         .mul_f64(0.5 + chance::fraction() / 2.0)
+}
+
+/// Connects anew when the credentials in a folder have changed.
+async fn watch_credentials(
+    client: async_nats::Client,
+    folder: SecretFolder,
+    stop: CancellationToken,
+) {
+    let mut known = folder.fingerprint();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(LOOK_AT_CREDENTIALS) => {}
+        }
+        let now = folder.fingerprint();
+        if now == known {
+            continue;
+        }
+        known = now;
+        tracing::info!(folder = %folder.path().display(), "credentials have changed: connecting anew");
+        if let Some(Ok(servers)) = folder.servers().map(|servers| addresses(&servers))
+            && let Err(error) = client.set_server_pool(servers.as_slice()).await
+        {
+            tracing::warn!(%error, "the servers that the folder names cannot be used");
+        }
+        if let Err(error) = client.force_reconnect().await {
+            tracing::warn!(%error, "cannot connect anew; the next attempt uses the new credentials");
+        }
+    }
 }
 
 /// The client's event callback: passes events on and keeps the standing.

@@ -85,6 +85,14 @@ pub(super) fn with_auth(made: ConnectOptions, auth: &Auth) -> Result<ConnectOpti
             let password = text.trim_end_matches(['\r', '\n']).to_owned();
             Ok(made.user_and_password(user.clone(), password))
         }
+        // A callback of the client replaces all other ways, so it comes first of all.
+        Auth::Folder(folder) => {
+            let folder = folder.clone();
+            Ok(ConnectOptions::with_auth_callback(move |nonce| {
+                let answer = folder.answer(&nonce).map_err(async_nats::AuthError::new);
+                std::future::ready(answer)
+            }))
+        }
         Auth::Nkey(path) => {
             let what = "nkey file";
             let text = read(what, path)?;
@@ -108,6 +116,9 @@ pub(super) fn with_tls(
     if let Some(ca) = &options.tls.ca {
         pem("certificate authority", ca, "CERTIFICATE")?;
         made = made.add_root_certificates(ca.clone()).require_tls(true);
+    }
+    if options.tls.handshake_first {
+        made = made.tls_first();
     }
     if let Some(client) = &options.tls.client {
         pem("client certificate", &client.cert, "CERTIFICATE")?;

@@ -13,6 +13,7 @@ mod feed;
 mod options;
 mod publish;
 mod reader;
+mod secret_folder;
 pub mod streams;
 mod time;
 mod validity;
@@ -30,6 +31,7 @@ pub use publish::{Outgoing, PublishOutcome, publish};
 pub use reader::{
     ConsumerName, Credit, Delivered, GateClosed, PartitionReader, ReadEvent, ReadPlan, Stopped,
 };
+pub use secret_folder::SecretFolder;
 pub use streams::{StreamError, StreamFacts};
 pub use validity::{mark_of_idle_position, validity};
 pub use version::TooOld;

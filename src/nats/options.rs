@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::secret_folder::SecretFolder;
 use crate::group::GroupRef;
 
 /// What is needed to reach and use a NATS server.
@@ -40,6 +41,9 @@ pub enum Auth {
     },
     /// With an nkey seed that a file holds.
     Nkey(PathBuf),
+    /// With what a folder holds, read anew at each attempt and watched; its certificates and
+    /// addresses go before those of the options.
+    Folder(SecretFolder),
 }
 
 /// Certificates of a connection; the system's roots apply where nothing is given.
@@ -49,6 +53,8 @@ pub struct Tls {
     pub ca: Option<PathBuf>,
     /// Our certificate and its key, PEM.
     pub client: Option<ClientCertificate>,
+    /// Encrypt before the server says anything.
+    pub handshake_first: bool,
 }
 
 /// A client certificate and its private key.
@@ -70,6 +76,8 @@ pub enum Role {
     Cli,
     /// A coordinator.
     Coordinator,
+    /// The controller of a Kubernetes cluster.
+    Controller,
 }
 
 // === impl Options ===
@@ -95,6 +103,18 @@ impl Options {
             ..Self::default()
         }
     }
+
+    /// With the addresses and certificates of its folder, if it has one, in place of its own.
+    pub(super) fn with_what_its_folder_says(&self) -> Self {
+        let mut made = self.clone();
+        if let Auth::Folder(folder) = &self.auth {
+            let Tls { ca, client, .. } = folder.tls();
+            made.tls.ca = ca.or(made.tls.ca);
+            made.tls.client = client.or(made.tls.client);
+            made.urls = folder.servers().unwrap_or(made.urls);
+        }
+        made
+    }
 }
 
 // === impl Role ===
@@ -106,6 +126,7 @@ impl Role {
             Self::Member(group) => format!("_INBOX.lockstep.{}.{}", group.namespace, group.name),
             Self::Cli => "_INBOX.lockstep.cli".to_owned(),
             Self::Coordinator => "_INBOX.lockstep.coordinator".to_owned(),
+            Self::Controller => "_INBOX.lockstep.controller".to_owned(),
         }
     }
 }

@@ -14,8 +14,9 @@ use clap::{Args, Subcommand};
 
 use super::{CommonFlags, Failure, Runs};
 use crate::chance;
-use crate::group::{GroupRef, MemberId};
+use crate::group::{GroupRef, MemberId, Pod};
 use crate::metrics::{Metrics, WorkerMetrics};
+use crate::nats::{Auth, SecretFolder};
 use crate::settings::parse_duration;
 use crate::worker::WorkerSettings;
 
@@ -67,6 +68,20 @@ struct RunFlags {
     /// File that notes the first join: while it is there, the worker is ready
     #[arg(long, env = "LOCKSTEP_JOINED_FILE", value_name = "FILE")]
     joined_file: Option<PathBuf>,
+    /// Folder with NATS credentials, as a mounted Secret; watched, and used instead of other flags
+    #[arg(long, env = "LOCKSTEP_NATS_SECRET_DIR", value_name = "DIR")]
+    nats_secret_dir: Option<PathBuf>,
+    /// The uid of the pod that it runs in
+    #[arg(long, env = "LOCKSTEP_POD_UID", value_name = "UID")]
+    pod_uid: Option<String>,
+    /// The node that it runs on
+    #[arg(
+        long,
+        env = "LOCKSTEP_NODE_NAME",
+        value_name = "NAME",
+        requires = "pod_uid"
+    )]
+    node_name: Option<String>,
     #[command(flatten)]
     common: CommonFlags,
 }
@@ -119,11 +134,20 @@ impl RunFlags {
         };
         let id = self.member_id.clone().unwrap_or_else(default_id);
         let metrics = Metrics::new();
-        let mut settings = WorkerSettings::new(self.common.options()?, group, id);
+        let mut options = self.common.options()?;
+        if let Some(folder) = &self.nats_secret_dir {
+            options.auth = Auth::Folder(SecretFolder::new(folder));
+        }
+        let mut settings = WorkerSettings::new(options, group, id);
         self.common
             .bucket_prefix()
             .clone_into(&mut settings.bucket_prefix);
-        settings.zone.clone_from(&self.zone);
+        // A label that the pod does not have comes as an empty text.
+        settings.zone = self.zone.clone().filter(|zone| !zone.is_empty());
+        settings.pod = self.pod_uid.clone().map(|uid| Pod {
+            uid,
+            node: self.node_name.clone().unwrap_or_default(),
+        });
         settings.metrics = WorkerMetrics::register(&metrics);
         Ok(Start {
             settings,

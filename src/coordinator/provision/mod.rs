@@ -191,12 +191,11 @@ async fn found_anew(
     there: Option<(Bucket, BucketFacts)>,
 ) -> Result<(Bucket, BucketFacts, Meta, Change), ProvisionError> {
     let was_there = there.is_some();
-    let (bucket, facts) = match there {
-        Some(there) => there,
-        None => {
-            let name = group.group.bucket_name(&terms.prefix);
-            bucket::make(connection, &name, terms).await?
-        }
+    let (bucket, facts) = if let Some(there) = there {
+        there
+    } else {
+        let name = group.group.bucket_name(&terms.prefix);
+        bucket::make(connection, &name, terms).await?
     };
     let id = facts.id.clone().ok_or_else(|| bucket::foreign(&bucket))?;
     let identities = streams::identities(connection, group).await?;

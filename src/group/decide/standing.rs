@@ -82,11 +82,12 @@ impl Observed {
     }
 
     fn fitness_when_asked(&self, meta: &Meta, says: &MemberDocument, heeded: bool) -> Fitness {
-        match fitness(meta, says) {
-            Fitness::Eligible if heeded && self.asked_to_leave.contains(says.id.as_str()) => {
-                Fitness::Draining
-            }
-            fitness => fitness,
+        let fitness = fitness(meta, says);
+        let asked = heeded && self.asked_to_leave.contains(says.id.as_str());
+        if asked && fitness == Fitness::Eligible {
+            Fitness::Draining
+        } else {
+            fitness
         }
     }
 
