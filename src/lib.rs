@@ -4,6 +4,7 @@ pub mod backoff;
 pub mod chance;
 pub mod cli;
 pub mod clock;
+pub mod controller;
 pub mod coordinator;
 pub mod crd;
 pub mod group;

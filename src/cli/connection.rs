@@ -186,11 +186,20 @@ impl CommonFlags {
 
     /// Sets logging up, once per process.
     pub fn start_logging(&self, runs: Runs) -> Result<(), Failure> {
-        let level = match (&self.log.log_level, runs) {
+        self.log.start(runs)
+    }
+}
+
+// === impl LogFlags ===
+
+impl LogFlags {
+    /// Sets logging up, once per process.
+    pub fn start(&self, runs: Runs) -> Result<(), Failure> {
+        let level = match (&self.log_level, runs) {
             (Some(level), _) => level.clone(),
             (None, Runs::ForLong) => LogLevel::default(),
             (None, Runs::Once) => QUIET.parse().map_err(Failure::usage)?,
         };
-        telemetry::init(self.log.log_format, &level).map_err(|e| Failure::of(&e))
+        telemetry::init(self.log_format, &level).map_err(|e| Failure::of(&e))
     }
 }

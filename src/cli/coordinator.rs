@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::{CommonFlags, Failure, Runs, output};
+use super::{CommonFlags, Failure, Runs, output, signals};
 use crate::chance;
 use crate::coordinator::provision::{Call, Missing, Terms};
 use crate::coordinator::{Coordinator, CoordinatorError, Phase, Settings};
@@ -90,7 +89,7 @@ impl Flags {
         let groups = self.groups()?;
         let options = self.common.options()?;
         self.common.start_logging(Runs::ForLong)?;
-        let stopping = stop_on_signals()?;
+        let stopping = signals::stop()?;
         let http = match self.http_addr {
             Some(address) => Some(
                 HttpServer::bind(address)
@@ -210,27 +209,6 @@ fn failure(error: &CoordinatorError) -> Failure {
         Call::Manifest => Failure::usage(error),
         Call::Person | Call::Retry => Failure::of(error),
     }
-}
-
-/// A token that SIGTERM and SIGINT fire.
-fn stop_on_signals() -> Result<CancellationToken, Failure> {
-    let catch = |kind| {
-        signal(kind).map_err(|error| Failure::failed(format!("cannot catch signals: {error}")))
-    };
-    let mut terminate = catch(SignalKind::terminate())?;
-    let mut interrupt = catch(SignalKind::interrupt())?;
-    let stopping = CancellationToken::new();
-    let fired = stopping.clone();
-    // Ends with the process: a signal is all that it waits for.
-    Tasks::new().spawn("signals", |_| async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        tracing::info!("stepping down");
-        fired.cancel();
-    });
-    Ok(stopping)
 }
 
 /// The probes' view of a coordinator.

@@ -6,6 +6,7 @@
 
 mod completions;
 mod connection;
+mod controller;
 mod coordinator;
 mod crd;
 mod failure;
@@ -14,6 +15,7 @@ mod output;
 mod partition_of;
 mod publish;
 mod server;
+mod signals;
 #[cfg(test)]
 mod tests;
 mod worker;
@@ -44,6 +46,7 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Controller(Box<controller::Flags>),
     Coordinator(coordinator::Flags),
     Group(group::Flags),
     Publish(publish::Flags),
@@ -90,6 +93,7 @@ fn run(command: Command) -> Result<(), Failure> {
         .map_err(|e| Failure::failed(format!("cannot start threads: {e}")))?;
     runtime.block_on(async {
         match command {
+            Command::Controller(flags) => flags.run().await,
             Command::Coordinator(flags) => flags.run().await,
             Command::Group(flags) => flags.run().await,
             Command::Publish(flags) => flags.run().await,

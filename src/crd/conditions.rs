@@ -188,6 +188,10 @@ words! {
         MaxReplicas,
         /// A rebalance has to end first.
         RebalanceInProgress,
+        /// A document in the bucket cannot be understood.
+        StateDamaged,
+        /// This version does not do it.
+        NotSupported,
         /// The object asks for what is not possible.
         InvalidSpec,
         /// The group is another one than when the reset was accepted.

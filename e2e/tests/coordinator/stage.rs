@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lockstep::coordinator::provision::{Missing, ProvisionError};
+use lockstep::coordinator::provision::{Missing, ProvisionError, Terms};
 use lockstep::coordinator::{Coordinator, CoordinatorError, GroupStatus, Settings};
 use lockstep::crd::{self, ValidGroup};
 use lockstep::group::decide::{Aspect, Trouble};
@@ -71,8 +71,8 @@ pub(crate) fn settings(id: &str, missing: Missing) -> Settings {
         id: id.to_owned(),
         priority: 0,
         session_timeout: SESSION,
-        prefix: "lockstep".to_owned(),
-        missing,
+        terms: Terms::standalone("lockstep", missing),
+        elected: false,
     }
 }
 

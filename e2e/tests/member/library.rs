@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lockstep::coordinator::Settings;
-use lockstep::coordinator::provision::Missing;
+use lockstep::coordinator::provision::{Missing, Terms};
 use lockstep::crd;
 use lockstep::group::Partition;
 use lockstep::group::assignor::{Assignor, Candidate, PartitionInput, Previous, Target};
@@ -60,8 +60,8 @@ async fn coordinate(server: &NatsServer, tasks: &Tasks) {
         id: "c".to_owned(),
         priority: 0,
         session_timeout: Duration::from_secs(5),
-        prefix: "lockstep".to_owned(),
-        missing: Missing::Make,
+        terms: Terms::standalone("lockstep", Missing::Make),
+        elected: false,
     };
     let metrics = CoordinatorMetrics::register(&Metrics::new());
     let coordinator =

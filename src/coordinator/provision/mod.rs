@@ -8,6 +8,8 @@ mod bucket;
 mod error;
 mod streams;
 
+use std::collections::BTreeSet;
+
 use super::meta;
 use super::{STANDALONE, rebuild};
 use crate::crd::{NewStream, ValidGroup};
@@ -341,4 +343,90 @@ fn check_meta(
         group: group.group.clone(),
         mismatch,
     })
+}
+
+/// Writes that the group is no longer declared: members drain and stand by. Says whether there was
+/// anything to write. A group of another manager is left alone. // P130
+pub async fn mark_deleted(
+    connection: &Connection,
+    terms: &Terms,
+    group: &GroupRef,
+) -> Result<bool, ProvisionError> {
+    let Some((bucket, _)) = look_at_bucket(connection, terms, group).await? else {
+        return Ok(false);
+    };
+    let Some((meta, revision)) = read_meta(&bucket, group).await? else {
+        return Ok(false);
+    };
+    if meta.manager != terms.manager || meta.state == GroupState::Deleted {
+        return Ok(false);
+    }
+    let next = Meta {
+        state: GroupState::Deleted,
+        generation: MetaGeneration(meta.generation.0 + 1),
+        ..meta
+    };
+    bucket::store_meta(&bucket, group, &next, revision).await?;
+    Ok(true)
+}
+
+/// Removes what was made for the group: its bucket, and the streams with its stamp that no other
+/// group reads. Returns what was removed, by name; what is not there any more is no error.
+pub async fn remove(
+    connection: &Connection,
+    terms: &Terms,
+    group: &GroupRef,
+) -> Result<Vec<String>, ProvisionError> {
+    use crate::nats::streams::{self as adapter, StreamError};
+    let Some((bucket, _)) = look_at_bucket(connection, terms, group).await? else {
+        return Ok(Vec::new());
+    };
+    let Some((meta, _)) = read_meta(&bucket, group).await? else {
+        bucket.delete().await?;
+        return Ok(vec![bucket.name().to_owned()]);
+    };
+    if meta.manager != terms.manager {
+        return Ok(Vec::new());
+    }
+    let shared = read_by_others(connection, terms, group).await?;
+    let me = terms.owner(group);
+    let mut removed = Vec::new();
+    for stream in meta.source.streams().difference(&shared) {
+        match adapter::info(connection, stream).await {
+            Ok(facts) if facts.owner.as_ref() == Some(&me) => {
+                adapter::delete(connection, stream).await?;
+                removed.push(stream.clone());
+            }
+            Ok(_) | Err(StreamError::Missing { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    // Last, since it says what there is to remove.
+    bucket.delete().await?;
+    removed.push(bucket.name().to_owned());
+    Ok(removed)
+}
+
+/// The streams that other groups with buckets of this prefix read.
+async fn read_by_others(
+    connection: &Connection,
+    terms: &Terms,
+    group: &GroupRef,
+) -> Result<BTreeSet<String>, ProvisionError> {
+    let names = Bucket::names(connection, &terms.prefix).await;
+    let names = names.map_err(|source| BucketError::Api {
+        bucket: group.bucket_name(&terms.prefix),
+        source,
+    })?;
+    let own = group.bucket_name(&terms.prefix);
+    let mut streams = BTreeSet::new();
+    for name in names.into_iter().filter(|name| *name != own) {
+        let Ok((bucket, _)) = Bucket::open(connection, &name).await else {
+            continue;
+        };
+        if let Some((meta, _)) = read_meta(&bucket, group).await? {
+            streams.extend(meta.source.streams());
+        }
+    }
+    Ok(streams)
 }

@@ -1,0 +1,263 @@
+//! One `NatsConnection`: credentials, connection, a look at the server, status, finalizer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use kube::api::Api;
+use serde_json::json;
+
+use super::secrets::{self, SecretError};
+use super::status::{reason_of, status};
+use super::{Connections, Entry, Standing};
+use crate::controller::objects::{ObjectKey, has_finalizer, is_left_alone, reference};
+use crate::crd::{NatsConnection, NatsConnectionSpec, Reason};
+use crate::k8s::{self, EventKind, EventReason, Events, FieldManager, K8sError, Note, names};
+use crate::nats::{self, Auth, CheckError, Connection, Role, SecretFolder};
+
+/// How long a new connection is waited for before its state is written.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// How often Secrets are read again while all is well.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// How soon a connection that cannot be used is looked at again.
+pub(super) const TRY_AGAIN: Duration = Duration::from_secs(3);
+
+/// What a reconcile needs of the controller.
+pub(in crate::controller) struct Needs<'a> {
+    pub(in crate::controller) client: &'a Client,
+    pub(in crate::controller) connections: &'a Connections,
+    pub(in crate::controller) events: &'a Events,
+    /// Groups that refer to the connection, and how many of them have deletionPolicy Delete.
+    pub(in crate::controller) groups: (usize, usize),
+    /// Is told of a connection that was made anew.
+    pub(in crate::controller) follow: &'a (dyn Fn(&Connection) + Sync),
+}
+
+/// Brings the connection to what its object says; returns when to look again.
+pub(in crate::controller) async fn reconcile(
+    object: &NatsConnection,
+    needs: &Needs<'_>,
+) -> Result<Duration, K8sError> {
+    let key = ObjectKey::of(object);
+    if is_left_alone(&object.metadata) {
+        return Ok(LOOK_AGAIN);
+    }
+    let (groups, deleting) = needs.groups;
+    keep_finalizer(object, needs, deleting > 0).await?;
+    if object.metadata.deletion_timestamp.is_some() && deleting == 0 {
+        needs.connections.drop_one(&key).await;
+        return Ok(LOOK_AGAIN);
+    }
+    let standing = connect(object, &key, needs).await;
+    tell(object, needs, &standing);
+    let next = status(object, &standing, groups);
+    if object.status.as_ref() != Some(&next) {
+        let patch = json!({
+            "apiVersion": "lockstep.dev/v1alpha1",
+            "kind": "NatsConnection",
+            "status": next,
+        });
+        let api: Api<NatsConnection> = Api::namespaced(needs.client.clone(), &key.namespace);
+        k8s::apply_status(&api, &key.name, &patch).await?;
+    }
+    Ok(match standing {
+        Standing::Ready { .. } => LOOK_AGAIN,
+        Standing::NotReady { .. } => TRY_AGAIN,
+    })
+}
+
+/// The connection stays as long as a group needs it to clean up.
+async fn keep_finalizer(
+    object: &NatsConnection,
+    needs: &Needs<'_>,
+    wanted: bool,
+) -> Result<(), K8sError> {
+    let there = has_finalizer(&object.metadata);
+    let may_add = object.metadata.deletion_timestamp.is_none();
+    if there == wanted || (wanted && !may_add) {
+        return Ok(());
+    }
+    let key = ObjectKey::of(object);
+    let finalizers = if wanted {
+        vec![names::FINALIZER]
+    } else {
+        Vec::new()
+    };
+    let patch = json!({
+        "apiVersion": "lockstep.dev/v1alpha1",
+        "kind": "NatsConnection",
+        "metadata": { "finalizers": finalizers },
+    });
+    let api: Api<NatsConnection> = Api::namespaced(needs.client.clone(), &key.namespace);
+    k8s::apply(&api, &key.name, FieldManager::Controller, &patch).await?;
+    Ok(())
+}
+
+async fn connect(object: &NatsConnection, key: &ObjectKey, needs: &Needs<'_>) -> Standing {
+    let before = needs.connections.get(key);
+    let files = secrets::read(needs.client, &key.namespace, &object.spec).await;
+    let entry = match (files, before) {
+        (Ok(files), before) => match entry(object, before, &files, needs).await {
+            Ok(entry) => entry,
+            Err(standing) => return standing,
+        },
+        // What it has may still be good: a Secret that is away for a moment ends nothing.
+        (Err(error), Some(entry)) if entry.connection.as_ref().is_some_and(Connection::is_up) => {
+            tracing::warn!(connection = %key, %error, "credentials cannot be read anew");
+            entry
+        }
+        (Err(error), _) => {
+            return Standing::NotReady {
+                reason: match error {
+                    SecretError::Missing { .. } | SecretError::NoKey { .. } => {
+                        Reason::SecretNotFound
+                    }
+                    SecretError::Api(_) => Reason::Unreachable,
+                },
+                message: error.to_string(),
+            };
+        }
+    };
+    let standing = match &entry.connection {
+        Some(connection) => look(connection).await,
+        None => Standing::NotReady {
+            reason: Reason::Unreachable,
+            message: "no connection was made yet".to_owned(),
+        },
+    };
+    let entry = Entry {
+        standing: standing.clone(),
+        ..entry
+    };
+    needs.connections.put(key, entry);
+    standing
+}
+
+/// The connection with these credentials; made anew if its addresses or its domain changed.
+async fn entry(
+    object: &NatsConnection,
+    before: Option<Entry>,
+    files: &secrets::Files,
+    needs: &Needs<'_>,
+) -> Result<Entry, Standing> {
+    let broken = |message: String| Standing::NotReady {
+        reason: Reason::InvalidSpec,
+        message,
+    };
+    let folder = match &before {
+        Some(entry) => Arc::clone(&entry.folder),
+        None => Arc::new(
+            tempfile::Builder::new()
+                .prefix("lockstep-nats-")
+                .tempdir()
+                .map_err(|error| broken(format!("no folder for credentials: {error}")))?,
+        ),
+    };
+    secrets::write(folder.path(), files)
+        .map_err(|error| broken(format!("credentials cannot be kept: {error}")))?;
+    if let Some(entry) = before
+        && entry.connection.is_some()
+        && reaches_the_same(&entry.spec, &object.spec)
+    {
+        let spec = object.spec.clone();
+        return Ok(Entry { spec, ..entry });
+    }
+    let options = options(&object.spec, folder.path());
+    let connection = Connection::connect(&options, &Role::Controller, "lockstep controller").await;
+    let connection = connection.map_err(|error| broken(error.to_string()))?;
+    (needs.follow)(&connection);
+    Ok(Entry {
+        spec: object.spec.clone(),
+        folder,
+        connection: Some(connection),
+        standing: Standing::NotReady {
+            reason: Reason::Unreachable,
+            message: String::new(),
+        },
+    })
+}
+
+/// Whether a connection made for one spec serves the other.
+fn reaches_the_same(one: &NatsConnectionSpec, other: &NatsConnectionSpec) -> bool {
+    one.servers == other.servers
+        && one.jetstream_domain == other.jetstream_domain
+        && one.tls == other.tls
+        && one.request_timeout == other.request_timeout
+}
+
+fn options(spec: &NatsConnectionSpec, folder: &std::path::Path) -> nats::Options {
+    let usual = nats::Options::default();
+    nats::Options {
+        urls: spec.servers.clone(),
+        auth: Auth::Folder(SecretFolder::new(folder)),
+        tls: nats::Tls {
+            handshake_first: spec.tls.as_ref().is_some_and(|tls| tls.handshake_first),
+            ..nats::Tls::default()
+        },
+        jetstream_domain: spec.jetstream_domain.clone(),
+        request_timeout: spec
+            .request_timeout
+            .parse()
+            .unwrap_or(usual.request_timeout),
+        ..usual
+    }
+}
+
+async fn look(connection: &Connection) -> Standing {
+    let up = tokio::time::timeout(PATIENCE, connection.up())
+        .await
+        .is_ok();
+    if !up {
+        let words = match connection.standing() {
+            nats::Standing::Down { why: Some(why) } => why,
+            nats::Standing::Down { why: None } | nats::Standing::Up => {
+                "no server answers at these addresses".to_owned()
+            }
+        };
+        return Standing::NotReady {
+            reason: reason_of(&words),
+            message: format!("{words}; trying on"),
+        };
+    }
+    match connection.check_version().await {
+        Ok(()) => Standing::Ready {
+            version: connection
+                .server()
+                .map_or_else(String::new, |server| server.version),
+        },
+        Err(error) => Standing::NotReady {
+            reason: match &error {
+                CheckError::TooOld(_) => Reason::ServerTooOld,
+                CheckError::NoJetStream { .. } => Reason::JetStreamDisabled,
+                CheckError::Unanswered { .. } => Reason::AuthorizationViolation,
+                CheckError::Api(error) => reason_of(&error.to_string()),
+            },
+            message: error.to_string(),
+        },
+    }
+}
+
+/// An Event when the connection became usable, or no longer is.
+fn tell(object: &NatsConnection, needs: &Needs<'_>, standing: &Standing) {
+    let conditions = object.status.iter().flat_map(|status| &status.conditions);
+    let ready = conditions.filter(|c| c.kind == "Ready");
+    let before = ready.map(|c| c.reason.clone()).next().unwrap_or_default();
+    let note = match standing {
+        Standing::Ready { version } if before != Reason::AsExpected.as_str() => Note {
+            kind: EventKind::Normal,
+            reason: EventReason::Connected,
+            action: "Connect",
+            text: format!("nats-server {version} answers"),
+        },
+        Standing::NotReady { reason, message } if before != reason.as_str() => Note {
+            kind: EventKind::Warning,
+            reason: EventReason::ConnectionFailed,
+            action: "Connect",
+            text: format!("{reason}: {message}"),
+        },
+        Standing::Ready { .. } | Standing::NotReady { .. } => return,
+    };
+    needs.events.record(&reference(object), note);
+}

@@ -1,0 +1,237 @@
+//! What is to be done for one group: a pure function of what was observed.
+
+use std::time::Duration;
+
+use crate::crd::{DeletionPolicy, Reason};
+
+/// What was observed of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    /// Somebody asked that nothing be written for it.
+    pub(super) left_alone: bool,
+    /// How long ago it was asked to be deleted.
+    pub(super) deleted_since: Option<Duration>,
+    pub(super) policy: DeletionPolicy,
+    pub(super) has_finalizer: bool,
+    /// Its namespace is being deleted.
+    pub(super) namespace_ends: bool,
+    pub(super) connection: ConnectionSeen,
+    /// What speaks against the manifest itself.
+    pub(super) violations: Vec<String>,
+    pub(super) generation: i64,
+    pub(super) running: Option<RunningSeen>,
+    pub(super) resync: Duration,
+    pub(super) cleanup_timeout: Duration,
+}
+
+/// The group's connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ConnectionSeen {
+    Ready,
+    NotReady(Reason, String),
+}
+
+/// The group's coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RunningSeen {
+    /// The edition of the object that it was provided for.
+    pub(super) generation: i64,
+    /// It is for this object, not for one of the same name that is gone.
+    pub(super) same_object: bool,
+    /// How long ago everything was last looked at.
+    pub(super) looked_ago: Duration,
+    /// It has ended by itself.
+    pub(super) ended: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Plan {
+    pub(super) finalizer: Finalizer,
+    pub(super) course: Course,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finalizer {
+    Leave,
+    Add,
+    Remove,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Course {
+    /// Nothing is written.
+    LeaveAlone,
+    /// The object is on its way out, and what stays behind is somebody else's matter.
+    LetGo,
+    /// What Lockstep made is removed; then the object may go.
+    CleanUp,
+    /// Cleaning up has been tried for too long: the object goes, what is left is named.
+    GiveUp,
+    /// It cannot be provided until its object or its connection changes.
+    Refuse(Reason, String),
+    /// Streams, bucket and description are looked at, and made what they should be.
+    Provide,
+    /// All is as it should be.
+    Watch,
+}
+
+/// What is to be done for this group.
+pub(super) fn plan(seen: &Observed) -> Plan {
+    if seen.left_alone {
+        return Plan {
+            finalizer: Finalizer::Leave,
+            course: Course::LeaveAlone,
+        };
+    }
+    Plan {
+        finalizer: finalizer(seen),
+        course: course(seen),
+    }
+}
+
+fn finalizer(seen: &Observed) -> Finalizer {
+    let deleted = seen.deleted_since.is_some();
+    match (seen.policy, seen.has_finalizer) {
+        // No new finalizer in a namespace that is being deleted: it could never be served.
+        (DeletionPolicy::Delete, false) if !deleted && !seen.namespace_ends => Finalizer::Add,
+        (DeletionPolicy::Retain, true) if !deleted => Finalizer::Remove,
+        (DeletionPolicy::Delete | DeletionPolicy::Retain, _) => Finalizer::Leave,
+    }
+}
+
+fn course(seen: &Observed) -> Course {
+    if let Some(since) = seen.deleted_since {
+        return match (seen.has_finalizer, since >= seen.cleanup_timeout) {
+            (false, _) => Course::LetGo,
+            (true, true) => Course::GiveUp,
+            (true, false) => Course::CleanUp,
+        };
+    }
+    if let ConnectionSeen::NotReady(reason, message) = &seen.connection {
+        return Course::Refuse(*reason, message.clone());
+    }
+    if !seen.violations.is_empty() {
+        return Course::Refuse(Reason::InvalidSpec, seen.violations.join("; "));
+    }
+    let settled = seen.running.is_some_and(|running| {
+        running.same_object
+            && !running.ended
+            && running.generation == seen.generation
+            && running.looked_ago < seen.resync
+    });
+    if settled {
+        Course::Watch
+    } else {
+        Course::Provide
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen() -> Observed {
+        Observed {
+            left_alone: false,
+            deleted_since: None,
+            policy: DeletionPolicy::Retain,
+            has_finalizer: false,
+            namespace_ends: false,
+            connection: ConnectionSeen::Ready,
+            violations: Vec::new(),
+            generation: 3,
+            running: None,
+            resync: Duration::from_secs(300),
+            cleanup_timeout: Duration::from_secs(300),
+        }
+    }
+
+    fn running(generation: i64) -> Option<RunningSeen> {
+        Some(RunningSeen {
+            generation,
+            same_object: true,
+            looked_ago: Duration::ZERO,
+            ended: false,
+        })
+    }
+
+    #[test]
+    fn a_group_is_provided_when_it_is_new_changed_or_long_not_looked_at() {
+        assert_eq!(plan(&seen()).course, Course::Provide);
+        let settled = Observed {
+            running: running(3),
+            ..seen()
+        };
+        assert_eq!(plan(&settled).course, Course::Watch);
+        let changed = Observed {
+            running: running(2),
+            ..seen()
+        };
+        assert_eq!(plan(&changed).course, Course::Provide);
+        let mut long_ago = settled;
+        long_ago.resync = Duration::ZERO;
+        assert_eq!(plan(&long_ago).course, Course::Provide);
+    }
+
+    #[test]
+    fn another_object_of_the_same_name_is_provided_anew() {
+        let mut other = Observed {
+            running: running(3),
+            ..seen()
+        };
+        other.running.as_mut().unwrap().same_object = false;
+        assert_eq!(plan(&other).course, Course::Provide);
+    }
+
+    #[test]
+    fn a_group_that_is_left_alone_is_left_alone_even_when_it_is_deleted() {
+        let alone = Observed {
+            left_alone: true,
+            deleted_since: Some(Duration::ZERO),
+            policy: DeletionPolicy::Delete,
+            ..seen()
+        };
+        let plan = plan(&alone);
+        assert_eq!(
+            (plan.finalizer, plan.course),
+            (Finalizer::Leave, Course::LeaveAlone)
+        );
+    }
+
+    #[test]
+    fn only_delete_has_a_finalizer_and_not_in_a_namespace_that_ends() {
+        let delete = Observed {
+            policy: DeletionPolicy::Delete,
+            ..seen()
+        };
+        assert_eq!(plan(&delete).finalizer, Finalizer::Add);
+        let ending = Observed {
+            namespace_ends: true,
+            ..delete.clone()
+        };
+        assert_eq!(plan(&ending).finalizer, Finalizer::Leave);
+        let retain = Observed {
+            has_finalizer: true,
+            ..seen()
+        };
+        assert_eq!(plan(&retain).finalizer, Finalizer::Remove);
+        assert_eq!(plan(&seen()).finalizer, Finalizer::Leave);
+    }
+
+    #[test]
+    fn cleaning_up_is_given_up_after_its_time() {
+        let mut deleted = Observed {
+            deleted_since: Some(Duration::from_secs(10)),
+            policy: DeletionPolicy::Delete,
+            has_finalizer: true,
+            connection: ConnectionSeen::NotReady(Reason::Unreachable, String::new()),
+            ..seen()
+        };
+        assert_eq!(plan(&deleted).course, Course::CleanUp);
+        deleted.deleted_since = Some(Duration::from_secs(300));
+        assert_eq!(plan(&deleted).course, Course::GiveUp);
+        deleted.has_finalizer = false;
+        assert_eq!(plan(&deleted).course, Course::LetGo);
+    }
+}

@@ -1,0 +1,380 @@
+//! The status of a `ConsumerGroup`: a pure function of what is known, written sparingly.
+
+use std::time::Duration;
+
+use crate::controller::objects::{Conditions, wall_clock};
+use crate::coordinator::{Details, GroupStatus, Phase};
+use crate::crd::{
+    Autoscaling, AutoscalingMode, BucketStatus, ConditionType, ConsumerGroup, ConsumerGroupStatus,
+    LagStatus, MemberStatus, MembersStatus, NatsResource, PartitionsStatus, Reason,
+};
+use crate::group::decide::{Aspect, Trouble};
+use crate::k8s::names;
+
+/// What moves with every message is written at most this often.
+pub(super) const APART: Duration = Duration::from_secs(15);
+
+/// The schema's bound of the list of members.
+const LISTED: usize = 100;
+
+/// What is known of a group.
+#[derive(Clone, Debug)]
+pub(super) struct Known<'a> {
+    pub(super) stage: Stage<'a>,
+    /// The target's replicas and selector, where there is a target.
+    pub(super) scale: Option<(i32, String)>,
+    /// This controller's name.
+    pub(super) coordinator: &'a str,
+}
+
+/// How far the group has come.
+#[derive(Clone, Debug)]
+pub(super) enum Stage<'a> {
+    /// The connection cannot be used; what runs goes on.
+    NoConnection(Reason, String),
+    /// It is not provided, and why.
+    NotProvided(Reason, String),
+    /// It is provided, and this process coordinates it.
+    Running(Running<'a>),
+}
+
+/// A group that is coordinated.
+#[derive(Clone, Debug)]
+pub(super) struct Running<'a> {
+    pub(super) status: &'a GroupStatus,
+    pub(super) bucket: BucketStatus,
+    pub(super) streams: &'a [(String, bool)],
+    pub(super) drift: &'a [String],
+    /// For how long partitions have had no owner although members are there.
+    pub(super) unassigned_for: Duration,
+}
+
+/// What the status is to be.
+pub(super) fn status(object: &ConsumerGroup, known: &Known<'_>) -> ConsumerGroupStatus {
+    let before = object.status.clone().unwrap_or_default();
+    let generation = object.metadata.generation;
+    let mut conditions = Conditions::default();
+    judge(object, known, &mut conditions);
+    let mut next = ConsumerGroupStatus {
+        observed_generation: generation,
+        conditions: conditions.after(&before.conditions, generation),
+        ..before.clone()
+    };
+    if let Stage::Running(running) = &known.stage {
+        next.bucket = Some(running.bucket.clone());
+        let resources = running.streams.iter().map(|(name, created)| NatsResource {
+            name: name.clone(),
+            created: *created,
+        });
+        next.nats_resources = resources.collect();
+        if let Some(details) = &running.status.details {
+            show(&mut next, details, known.coordinator);
+        }
+    }
+    let name = object.metadata.name.clone().unwrap_or_default();
+    let (replicas, selector) = known.scale.clone().unwrap_or_else(|| {
+        let members = next.members.as_ref().map_or(0, |members| members.count);
+        (members, format!("{}={name}", names::GROUP_LABEL))
+    });
+    next.replicas = Some(replicas);
+    next.selector = Some(selector);
+    next
+}
+
+fn show(next: &mut ConsumerGroupStatus, details: &Details, coordinator: &str) {
+    let number = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    let long = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    let standby = details
+        .members
+        .iter()
+        .filter(|member| member.state == "Standby")
+        .count();
+    let mut list: Vec<MemberStatus> = details
+        .members
+        .iter()
+        .map(|member| MemberStatus {
+            id: member.id.clone(),
+            state: member.state.to_owned(),
+            partitions: number(member.partitions),
+        })
+        .collect();
+    list.sort_by(|a, b| a.id.cmp(&b.id));
+    list.truncate(LISTED);
+    next.members = Some(MembersStatus {
+        count: number(details.members.len()),
+        standby: number(standby),
+        list,
+    });
+    next.partitions = Some(PartitionsStatus {
+        total: number(details.partitions),
+        assigned: number(details.assigned),
+        stopped: number(details.stopped),
+    });
+    next.epoch = Some(long(details.epoch));
+    next.term = Some(long(details.term));
+    next.coordinator = Some(coordinator.to_owned());
+    let old = next.lag.take().unwrap_or_default();
+    let (total, max) = (
+        details.lag.map(|l| long(l.total)),
+        details.lag.map(|l| long(l.max_partition)),
+    );
+    let same = (old.total, old.max_partition) == (total, max) && old.observed_at.is_some();
+    next.lag = Some(LagStatus {
+        total,
+        max_partition: max,
+        oldest_seconds: None,
+        observed_at: if same {
+            old.observed_at
+        } else {
+            Some(wall_clock())
+        },
+    });
+    let mut versions: Vec<String> = details.members.iter().map(|m| m.version.clone()).collect();
+    versions.retain(|version| !version.is_empty());
+    versions.sort();
+    versions.dedup();
+    let outdated = details
+        .members
+        .iter()
+        .filter(|m| m.version != env!("CARGO_PKG_VERSION"));
+    next.outdated_workers = Some(number(outdated.count()));
+    next.worker_versions = versions;
+}
+
+fn judge(object: &ConsumerGroup, known: &Known<'_>, conditions: &mut Conditions) {
+    let all = [
+        ConditionType::CoordinatorReady,
+        ConditionType::PartitionsAssigned,
+        ConditionType::PartitionsProgressing,
+        ConditionType::OffsetsValid,
+    ];
+    match &known.stage {
+        Stage::NoConnection(reason, message) => {
+            conditions.fails(ConditionType::ConnectionReady, *reason, message.as_str());
+            for kind in all.into_iter().chain([ConditionType::Provisioned]) {
+                conditions.unknown(
+                    kind,
+                    Reason::ConnectionNotReady,
+                    "the connection is not ready",
+                );
+            }
+            let words = format!("the connection is not ready: {message}");
+            conditions.fails(ConditionType::Ready, Reason::ConnectionNotReady, words);
+            on_its_way(conditions, *reason, message);
+        }
+        Stage::NotProvided(reason, message) => {
+            conditions.holds(ConditionType::ConnectionReady, "JetStream answers");
+            conditions.fails(ConditionType::Provisioned, *reason, message.as_str());
+            for kind in all {
+                conditions.unknown(kind, Reason::Provisioning, "the group is not provided yet");
+            }
+            let ready = match reason {
+                Reason::OwnershipConflict => Reason::OwnershipConflict,
+                _other => Reason::Provisioning,
+            };
+            conditions.fails(ConditionType::Ready, ready, message.as_str());
+            on_its_way(conditions, *reason, message);
+        }
+        Stage::Running(running) => {
+            conditions.holds(ConditionType::ConnectionReady, "JetStream answers");
+            judge_running(object, running, conditions);
+        }
+    }
+    judge_scaling(object.spec.autoscaling.as_ref(), conditions);
+}
+
+/// The pair of kstatus: abnormal is True. Stalled is only what time cannot heal.
+fn on_its_way(conditions: &mut Conditions, reason: Reason, message: &str) {
+    let stalled = matches!(
+        reason,
+        Reason::OwnershipConflict
+            | Reason::ImmutableMismatch
+            | Reason::UnsupportedRetention
+            | Reason::NotGranted
+            | Reason::InvalidSpec
+    );
+    let kind = if stalled {
+        ConditionType::Stalled
+    } else {
+        ConditionType::Reconciling
+    };
+    conditions.set(kind, crate::crd::ConditionStatus::True, reason, message);
+}
+
+fn judge_running(object: &ConsumerGroup, running: &Running<'_>, conditions: &mut Conditions) {
+    conditions.holds(
+        ConditionType::Provisioned,
+        "streams, bucket and description are as declared",
+    );
+    if !running.drift.is_empty() {
+        let words = format!("changed by somebody: {}", running.drift.join("; "));
+        conditions.fails(ConditionType::Provisioned, Reason::DriftDetected, words);
+    }
+    let mut troubles = Vec::new();
+    for (aspect, found) in &running.status.conditions {
+        let kind = kind_of(*aspect);
+        match found.trouble {
+            None if *aspect == Aspect::Provisioned => {}
+            None => conditions.holds(kind, words_for(kind)),
+            Some(trouble) => {
+                conditions.fails(kind, reason_of(trouble), found.detail.as_str());
+                troubles.push((*aspect, trouble, found.detail.clone()));
+            }
+        }
+    }
+    for aspect in [
+        Aspect::CoordinatorReady,
+        Aspect::PartitionsAssigned,
+        Aspect::PartitionsProgressing,
+        Aspect::OffsetsValid,
+    ] {
+        if !running.status.conditions.contains_key(&aspect) {
+            let words = "the coordinator has not read the group yet";
+            conditions.unknown(kind_of(aspect), Reason::Provisioning, words);
+        }
+    }
+    judge_ready(object, running, &troubles, conditions);
+}
+
+/// Ready: usable. A rebalance never makes it flap, and missing members keep it True.
+fn judge_ready(
+    object: &ConsumerGroup,
+    running: &Running<'_>,
+    troubles: &[(Aspect, Trouble, String)],
+    conditions: &mut Conditions,
+) {
+    let ready = ConditionType::Ready;
+    let of = |wanted: Aspect| troubles.iter().find(|(aspect, ..)| *aspect == wanted);
+    let blocking = of(Aspect::Provisioned).or_else(|| of(Aspect::CoordinatorReady));
+    let flapping = |trouble: Trouble| trouble == Trouble::CoordinatorFlapping;
+    if let Some((_, trouble, detail)) = blocking.filter(|(_, trouble, _)| !flapping(*trouble)) {
+        conditions.fails(ready, reason_of(*trouble), detail.as_str());
+        return on_its_way(conditions, reason_of(*trouble), detail);
+    }
+    if running.status.phase == Phase::Starting || !running.status.coordinates {
+        let words = "the coordinator is taking over";
+        conditions.fails(ready, Reason::Provisioning, words);
+        return on_its_way(conditions, Reason::Provisioning, words);
+    }
+    let patience = patience(object);
+    if running.unassigned_for > patience {
+        let words = format!("partitions have had no owner for more than {patience:?}");
+        conditions.fails(ready, Reason::PartitionsUnassigned, words.as_str());
+        return on_its_way(conditions, Reason::PartitionsUnassigned, &words);
+    }
+    let (reason, words) = if object.spec.paused {
+        (
+            Reason::Paused,
+            "paused: nothing is handed to the applications",
+        )
+    } else if of(Aspect::PartitionsAssigned).is_some_and(|(_, t, _)| *t == Trouble::NoMembers) {
+        (
+            Reason::NoMembers,
+            "the group has no members; label pods to give it some",
+        )
+    } else {
+        (Reason::AsExpected, "the group is provided and coordinated")
+    };
+    conditions.set(ready, crate::crd::ConditionStatus::True, reason, words);
+}
+
+/// How long partitions may be without an owner before the group counts as unusable.
+fn patience(object: &ConsumerGroup) -> Duration {
+    let membership = &object.spec.membership;
+    let of = |text: &crate::crd::DurationText| text.parse().unwrap_or_default();
+    of(&membership.rebalance_timeout) + of(&membership.session_timeout)
+}
+
+fn judge_scaling(autoscaling: Option<&Autoscaling>, conditions: &mut Conditions) {
+    let Some(autoscaling) = autoscaling else {
+        return;
+    };
+    match autoscaling.mode {
+        AutoscalingMode::Off => {}
+        AutoscalingMode::Recommend | AutoscalingMode::Active => conditions.fails(
+            ConditionType::ScalingActive,
+            Reason::NotSupported,
+            "this version has no autoscaler of its own; scale the group with kubectl scale or an HPA",
+        ),
+    }
+}
+
+fn kind_of(aspect: Aspect) -> ConditionType {
+    match aspect {
+        Aspect::Provisioned => ConditionType::Provisioned,
+        Aspect::CoordinatorReady => ConditionType::CoordinatorReady,
+        Aspect::PartitionsAssigned => ConditionType::PartitionsAssigned,
+        Aspect::PartitionsProgressing => ConditionType::PartitionsProgressing,
+        Aspect::OffsetsValid => ConditionType::OffsetsValid,
+    }
+}
+
+fn words_for(kind: ConditionType) -> &'static str {
+    if kind == ConditionType::CoordinatorReady {
+        "a fenced coordinator is active"
+    } else if kind == ConditionType::PartitionsAssigned {
+        "every partition has one live owner"
+    } else if kind == ConditionType::PartitionsProgressing {
+        "no partition stands still"
+    } else {
+        "offsets fit their streams"
+    }
+}
+
+fn reason_of(trouble: Trouble) -> Reason {
+    match trouble {
+        Trouble::StateLost => Reason::StateLost,
+        Trouble::StateDamaged => Reason::StateDamaged,
+        Trouble::OwnershipConflict => Reason::OwnershipConflict,
+        Trouble::NoCoordinator => Reason::NoCoordinator,
+        Trouble::CoordinatorFlapping => Reason::CoordinatorFlapping,
+        Trouble::Rebalancing => Reason::Rebalancing,
+        Trouble::NoMembers => Reason::NoMembers,
+        Trouble::NoEligibleMember => Reason::NoEligibleMember,
+        Trouble::DuplicateMember => Reason::DuplicateMember,
+        Trouble::VersionTooOld => Reason::VersionTooOld,
+        Trouble::MessageStuck => Reason::MessageStuck,
+        Trouble::AppNotConnected => Reason::AppNotConnected,
+        Trouble::StreamRecreated => Reason::StreamRecreated,
+        Trouble::StreamTruncated => Reason::StreamTruncated,
+        Trouble::MessagesLost => Reason::MessagesLost,
+        Trouble::OffsetLost => Reason::OffsetLost,
+        Trouble::StateRolledBack => Reason::StateRolledBack,
+    }
+}
+
+/// Whether the status is to be written now. What an alert may hang on at once; what moves with every
+/// message only from time to time.
+pub(super) fn is_due(
+    before: Option<&ConsumerGroupStatus>,
+    next: &ConsumerGroupStatus,
+    written_ago: Option<Duration>,
+) -> bool {
+    let Some(before) = before else {
+        return true;
+    };
+    if before == next {
+        return false;
+    }
+    written_ago.is_none_or(|ago| ago >= APART) || weighty(before) != weighty(next)
+}
+
+/// The part of a status that is written at once; sentences may wait, their numbers move.
+fn weighty(status: &ConsumerGroupStatus) -> ConsumerGroupStatus {
+    let mut conditions = status.conditions.clone();
+    for condition in &mut conditions {
+        condition.message.clear();
+    }
+    ConsumerGroupStatus {
+        observed_generation: status.observed_generation,
+        conditions,
+        replicas: status.replicas,
+        selector: status.selector.clone(),
+        bucket: status.bucket.clone(),
+        nats_resources: status.nats_resources.clone(),
+        coordinator: status.coordinator.clone(),
+        desired_replicas: status.desired_replicas,
+        last_scale_time: status.last_scale_time.clone(),
+        ..ConsumerGroupStatus::default()
+    }
+}

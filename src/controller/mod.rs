@@ -1,0 +1,15 @@
+//! The controller of a Kubernetes cluster.
+//!
+//! Every replica serves admission; the one that holds the Lease also reconciles `NatsConnection` and
+//! `ConsumerGroup` objects and coordinates the groups. What it writes into a group is fenced by the
+//! group's term, so that a second one does no harm; and members go on without any.
+
+mod connections;
+mod groups;
+mod leader;
+mod objects;
+mod run;
+mod settings;
+
+pub use run::{ControllerError, run};
+pub use settings::{Settings, WebhookSettings};
