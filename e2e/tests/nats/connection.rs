@@ -112,7 +112,11 @@ async fn a_certificate_authority_and_a_client_certificate_are_used() {
         key: certificate("client.key"),
     });
     let with = |ca, client| Options {
-        tls: Tls { ca, client },
+        tls: Tls {
+            ca,
+            client,
+            ..Tls::default()
+        },
         ..Options::for_url(server.url())
     };
     is_usable(&with(ca.clone(), client)).await;
@@ -138,7 +142,7 @@ async fn files_that_cannot_be_used_are_refused_before_anything_is_tried() {
         Options {
             tls: Tls {
                 ca: Some(nothing.clone()),
-                client: None,
+                ..Tls::default()
             },
             ..Options::default()
         },
