@@ -53,11 +53,21 @@ fn inherited() -> impl Iterator<Item = std::ffi::OsString> {
 
 /// Starts `lockstep` with these arguments; its output goes to a file.
 pub fn start_lockstep<S: AsRef<str>>(arguments: &[S], output: &Path) -> io::Result<Child> {
+    start_lockstep_with(arguments, &[], output)
+}
+
+/// The same, with variables in its environment.
+pub fn start_lockstep_with<S: AsRef<str>>(
+    arguments: &[S],
+    environment: &[(&str, &Path)],
+    output: &Path,
+) -> io::Result<Child> {
     let mut command = Command::new(lockstep()?);
     for name in inherited() {
         command.env_remove(name);
     }
     command.args(arguments.iter().map(AsRef::as_ref));
+    command.envs(environment.iter().copied());
     children::start(command, output)
 }
 

@@ -1,0 +1,158 @@
+//! What stays and what goes when an object is deleted.
+
+use lockstep_e2e::until;
+
+use crate::stage::{SOON, Stage, group};
+
+async fn gone(stage: &Stage, kind: &str, name: &str) {
+    until(
+        format!("{kind} {name} to be gone"),
+        SOON,
+        async || match stage.get(kind, name).await {
+            None => Ok(()),
+            Some(object) => Err(object["metadata"].to_string()),
+        },
+    )
+    .await
+    .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+}
+
+#[tokio::test]
+async fn a_retained_group_is_taken_over_by_its_successor() {
+    let stage = Stage::new().await;
+    stage.apply(&group("orders", "")).await;
+    stage.ready("orders", "NoMembers").await;
+    let object = stage.get("cg", "orders").await.unwrap();
+    assert!(
+        object["metadata"]["finalizers"].is_null(),
+        "{}",
+        object["metadata"]
+    );
+    let bucket = object["status"]["bucket"]["id"].clone();
+    stage
+        .kubectl(&["delete", "cg", "orders", "--wait=false"])
+        .await;
+    gone(&stage, "cg", "orders").await;
+    assert!(stage.stream("ORDERS").await.is_some());
+    until("meta to say Deleted", SOON, async || {
+        let meta = meta(&stage).await;
+        if meta["state"] == "Deleted" {
+            Ok(())
+        } else {
+            Err(meta.to_string())
+        }
+    })
+    .await
+    .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+    stage.apply(&group("orders", "")).await;
+    stage.ready("orders", "NoMembers").await;
+    stage.event("orders", "Adopted").await;
+    let object = stage.get("cg", "orders").await.unwrap();
+    assert_eq!(object["status"]["bucket"]["id"], bucket);
+    assert_eq!(meta(&stage).await["state"], "Active");
+}
+
+async fn meta(stage: &Stage) -> serde_json::Value {
+    let stream = stage
+        .jetstream()
+        .await
+        .get_stream("KV_lockstep_default_orders")
+        .await
+        .unwrap();
+    let raw = stream.get_last_raw_message_by_subject("$KV.lockstep_default_orders.meta");
+    serde_json::from_slice(&raw.await.unwrap().payload).unwrap()
+}
+
+#[tokio::test]
+async fn a_group_that_went_while_nobody_looked_is_marked() {
+    let mut stage = Stage::new().await;
+    stage.apply(&group("orders", "")).await;
+    stage.ready("orders", "NoMembers").await;
+    stage.controllers[0].kill().unwrap();
+    stage.kubectl(&["delete", "cg", "orders"]).await;
+    stage.controller("c2");
+    until("meta to say Deleted", SOON, async || {
+        let meta = meta(&stage).await;
+        if meta["state"] == "Deleted" {
+            Ok(())
+        } else {
+            Err(meta.to_string())
+        }
+    })
+    .await
+    .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+}
+
+#[tokio::test]
+async fn delete_removes_what_was_made_and_nothing_else() {
+    let stage = Stage::new().await;
+    let jetstream = stage.jetstream().await;
+    let config = async_nats::jetstream::stream::Config {
+        name: "OTHER".to_owned(),
+        subjects: vec!["other.*".to_owned()],
+        ..Default::default()
+    };
+    jetstream.create_stream(config).await.unwrap();
+    stage
+        .apply(&group("orders", "  deletionPolicy: Delete\n"))
+        .await;
+    stage.ready("orders", "NoMembers").await;
+    let object = stage.get("cg", "orders").await.unwrap();
+    assert_eq!(object["metadata"]["finalizers"][0], "lockstep.dev/cleanup");
+    stage
+        .kubectl(&["delete", "cg", "orders", "--wait=false"])
+        .await;
+    gone(&stage, "cg", "orders").await;
+    assert!(stage.stream("ORDERS").await.is_none());
+    assert!(stage.stream("KV_lockstep_default_orders").await.is_none());
+    assert!(stage.stream("OTHER").await.is_some());
+}
+
+#[tokio::test]
+async fn cleaning_up_is_given_up_when_nats_is_gone() {
+    let mut stage = Stage::without_controller().await;
+    stage.controller_with("c1", &["--cleanup-timeout", "5s"]);
+    stage
+        .apply(&crate::stage::connection("default", &stage.nats.url()))
+        .await;
+    stage
+        .apply(&group("orders", "  deletionPolicy: Delete\n"))
+        .await;
+    stage.ready("orders", "NoMembers").await;
+    stage.nats.kill().unwrap();
+    stage
+        .kubectl(&["delete", "cg", "orders", "--wait=false"])
+        .await;
+    gone(&stage, "cg", "orders").await;
+    let text = stage.event("orders", "CleanupIncomplete").await;
+    assert!(text.contains("ORDERS"), "{text}");
+}
+
+#[tokio::test]
+async fn a_connection_stays_as_long_as_a_group_needs_it_to_clean_up() {
+    let stage = Stage::new().await;
+    stage
+        .apply(&group("orders", "  deletionPolicy: Delete\n"))
+        .await;
+    stage.ready("orders", "NoMembers").await;
+    until("the finalizer of the connection", SOON, async || {
+        let object = stage.get("nconn", "default").await.unwrap();
+        let finalizers = object["metadata"]["finalizers"].clone();
+        if finalizers[0] == "lockstep.dev/cleanup" {
+            Ok(())
+        } else {
+            Err(finalizers.to_string())
+        }
+    })
+    .await
+    .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+    stage
+        .kubectl(&["delete", "nconn", "default", "--wait=false"])
+        .await;
+    stage
+        .kubectl(&["delete", "cg", "orders", "--wait=false"])
+        .await;
+    gone(&stage, "cg", "orders").await;
+    gone(&stage, "nconn", "default").await;
+    assert!(stage.stream("ORDERS").await.is_none());
+}

@@ -1,0 +1,13 @@
+//! The controller against a real API server and a real NATS server.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops where it is surprised"
+)]
+
+mod deletion;
+mod groups;
+mod stage;
+mod trouble;
