@@ -210,9 +210,7 @@ impl Life {
 
     /// Takes in what is known from outside the bucket.
     fn learn(&mut self, known: &Knowledge) {
-        for uid in &known.gone_pods {
-            self.seen.see_pod_gone(uid);
-        }
+        self.seen.see_pods_gone(&known.gone_pods);
         self.seen.declare_replicas(known.declared_replicas);
         self.seen.know_epoch(known.known_epoch);
         self.seen.ask_to_leave(&known.asked_to_leave);

@@ -6,7 +6,7 @@ use super::draft::Draft;
 use super::members::{Life, takes_part};
 use super::observed::Observed;
 use super::reason::Reason;
-use crate::group::{Incarnation, MemberEntry, MemberId, StandbyReason, Standing};
+use crate::group::{Incarnation, MemberEntry, MemberId, MemberState, StandbyReason, Standing};
 
 /// Standing of who has no place of its own: another one with the same id has it, or had it later.
 pub(super) fn has_no_place(standing: Standing) -> bool {
@@ -38,7 +38,29 @@ impl Observed {
                 (None, Life::Left) => draft.because(Reason::Left(entry.id)),
                 (None, Life::Alive | Life::Dead) => draft.because(Reason::Died(entry.id)),
             }
+            self.free_what_was_never_taken(&member, draft);
             draft.remove(&member);
+        }
+    }
+
+    /// What was granted to a member that has left, and that it neither held nor released, was granted
+    /// in the instant in which it left: it ends as it was before the grant. // P76a
+    fn free_what_was_never_taken(&self, member: &Incarnation, draft: &mut Draft) {
+        let Some(sight) = self.members.get(member) else {
+            return;
+        };
+        if sight.says.state != MemberState::Left {
+            return; // silent, or seen to go: it may hold more than it said
+        }
+        let held = |partition| sight.says.held.iter().any(|h| h.partition == partition);
+        for partition in draft.numbers() {
+            let Some(entry) = draft.now.assignment(partition) else {
+                continue;
+            };
+            if entry.owner.as_ref() == Some(member) && !held(partition) {
+                let as_before = entry.unclean;
+                draft.free(partition, as_before);
+            }
         }
     }
 

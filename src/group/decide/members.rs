@@ -28,6 +28,8 @@ pub(super) struct Sight {
     pub(super) says: MemberDocument,
     /// When its beat was last seen to rise.
     pub(super) heard: Option<Healthy>,
+    /// When its newest document was seen, be it a sign of life or not.
+    seen: Healthy,
     /// Since when it could have been given partitions, without a break.
     pub(super) ready_since: Option<Healthy>,
 }
@@ -70,17 +72,16 @@ impl Members {
             ready_since: ready.then(|| ready_before.unwrap_or(at)),
             says,
             heard,
+            seen: at,
         };
         self.seen.insert(member.clone(), sight);
         news
     }
 
-    /// Forgets who is not in the document and was not heard for as long as keys live.
+    /// Forgets who is not in the document and of whom nothing was seen for as long as keys live.
     pub(super) fn forget(&mut self, at: Healthy, listed: impl Fn(&Incarnation) -> bool) {
         self.seen.retain(|member, sight| {
-            let lately = sight
-                .heard
-                .is_none_or(|heard| at.since(heard) < FORGOTTEN_AFTER);
+            let lately = at.since(sight.seen) < FORGOTTEN_AFTER;
             lately || listed(member)
         });
     }

@@ -213,9 +213,9 @@ impl Observed {
         &mut self.offsets
     }
 
-    /// This pod was seen to run and then seen to end gracefully. // P48
-    pub fn see_pod_gone(&mut self, uid: &str) {
-        self.gone_pods.insert(uid.to_owned());
+    /// These pods were seen to run and then seen to end gracefully. // P48
+    pub fn see_pods_gone(&mut self, uids: &BTreeSet<String>) {
+        self.gone_pods.clone_from(uids);
     }
 
     /// How many members are meant to be there: ends the initial delay early.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::scene::Scene;
+use super::scene::{Scene, held};
 use crate::group::decide::{Aspect, Reason, Trouble};
 use crate::group::{Epoch, MemberState, Partition, Released, Standing};
 
@@ -177,6 +177,43 @@ fn a_member_that_drains_keeps_what_it_has_not_released() {
     assert_eq!(t.owned_by("b"), [0, 1, 2, 3]);
     t.leaves("a");
     assert_eq!(t.standing("a"), None);
+}
+
+#[test]
+fn what_is_granted_to_a_member_in_the_instant_in_which_it_leaves_stays_as_it_was() {
+    // P76a: a released it clean, b never had it.
+    let (mut t, [wanted, other]) = b_waits_for_two();
+    t.releases("a", &[wanted]);
+    t.releases_as("a", &[other], false);
+    assert_eq!(t.owned_by("b"), [wanted, other]);
+    let epoch = t.epoch_of(wanted);
+    t.leaves("b");
+    assert_eq!(t.owned_by("a"), [0, 1, 2, 3]);
+    assert_eq!(t.epoch_of(wanted), epoch + 1);
+    assert!(!t.is_unclean(wanted), "nobody has touched it");
+    assert!(t.is_unclean(other), "it was unclean before");
+}
+
+#[test]
+fn what_a_member_holds_as_it_leaves_is_unclean() {
+    // P76a
+    let (mut t, [wanted, _]) = b_waits_for_two();
+    t.releases("a", &[wanted]);
+    let epoch = t.epoch_of(wanted);
+    t.says("b", |says| says.held.push(held(wanted, Epoch(epoch))));
+    t.leaves("b");
+    assert!(t.owned_by("a").contains(&wanted) && t.is_unclean(wanted));
+}
+
+#[test]
+fn what_is_granted_to_a_member_that_falls_silent_is_unclean() {
+    // P76a: it may hold what it had no time to say.
+    let (mut t, [wanted, _]) = b_waits_for_two();
+    t.falls_silent("b");
+    t.releases("a", &[wanted]);
+    assert_eq!(t.owned_by("b"), [wanted]);
+    t.until(|t| t.owned_by("a").contains(&wanted));
+    assert!(t.is_unclean(wanted));
 }
 
 #[test]

@@ -31,6 +31,7 @@ enum Event {
     CoordinatorStarts,
     Pauses,
     SetsMaxMembers(u8),
+    AsksToLeave(u8),
     IsRolledBack { partition: u8, by: u8 },
 }
 
@@ -60,6 +61,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
         2 => Just(Event::CoordinatorStarts),
         1 => Just(Event::Pauses),
         1 => (1..7_u8).prop_map(Event::SetsMaxMembers),
+        2 => (0..64_u8).prop_map(Event::AsksToLeave),
         1 => (any::<u8>(), any::<u8>())
             .prop_map(|(partition, by)| Event::IsRolledBack { partition, by }),
     ];
@@ -106,13 +108,7 @@ fn happens(t: &mut Scene, event: &Event, life: u32) {
             member,
             which,
             clean,
-        } => with(t, *member, |t, name| {
-            let owned = t.owned_by(name);
-            if !owned.is_empty() && t.members[name].beats {
-                let one = owned[usize::from(*which) % owned.len()];
-                t.releases_as(name, &[one], *clean);
-            }
-        }),
+        } => with(t, *member, |t, name| releases_one(t, name, *which, *clean)),
         Event::AllLetGo => t.everybody_lets_go(),
         Event::SecondsPass(n) => t.passes_quickly(Duration::from_secs(u64::from(*n))),
         Event::CoordinatorCrashes => with_coordinator(t, Scene::crashes),
@@ -124,6 +120,7 @@ fn happens(t: &mut Scene, event: &Event, life: u32) {
         Event::CoordinatorStarts => t.coordinator(&format!("d{life}"), 0),
         Event::Pauses => t.set(|meta| meta.pause.all = !meta.pause.all),
         Event::SetsMaxMembers(n) => t.set(|meta| meta.membership.max_members = u32::from(*n)),
+        Event::AsksToLeave(which) => are_asked_to_leave(t, *which),
         Event::IsRolledBack { partition, by } => {
             let partition = Partition(u32::from(*partition) % PARTITIONS);
             let granted = t.document().assignment(partition).unwrap().epoch;
@@ -137,6 +134,21 @@ fn happens(t: &mut Scene, event: &Event, life: u32) {
             );
         }
     }
+}
+
+fn releases_one(t: &mut Scene, name: &str, which: u8, clean: bool) {
+    let owned = t.owned_by(name);
+    if !owned.is_empty() && t.members[name].beats {
+        let one = owned[usize::from(which) % owned.len()];
+        t.releases_as(name, &[one], clean);
+    }
+}
+
+fn are_asked_to_leave(t: &mut Scene, which: u8) {
+    let asked = (0..6).filter(|n| which & (1 << n) != 0);
+    let asked: Vec<String> = asked.map(|n| format!("m{n}")).collect();
+    t.ask_to_leave(&asked.iter().map(String::as_str).collect::<Vec<_>>());
+    t.settle();
 }
 
 fn with(t: &mut Scene, n: u8, what: impl FnOnce(&mut Scene, &str)) {
@@ -174,6 +186,7 @@ fn everybody_is_back(t: &mut Scene) {
 /// Brings everybody back and waits until nothing moves any more.
 fn calms_down(t: &mut Scene) {
     everybody_is_back(t);
+    t.ask_to_leave(&[]); // a coordinator that starts later does not know of it
     if t.coordinators.values().all(|c| !c.runs) {
         t.coordinator("last", 0);
     }

@@ -108,7 +108,7 @@ fn another_pod_of_the_same_id_waits_until_the_first_was_seen_to_go() {
         .get_mut("c1")
         .unwrap()
         .seen
-        .see_pod_gone("pod-1");
+        .see_pods_gone(&["pod-1".to_owned()].into());
     t.step();
     assert_eq!(t.owned_by("a2"), [0, 1]);
 }

@@ -94,6 +94,26 @@ fn what_was_there_at_the_load_is_no_sign_of_life() {
 }
 
 #[test]
+fn a_member_that_was_never_heard_is_forgotten_like_any_other() {
+    // P47: a coordinator that runs for months does not grow.
+    let mut t = Scene::empty(2);
+    t.starts("ghost");
+    t.falls_silent("ghost");
+    t.coordinator("c1", 0);
+    let ghost = t.members["ghost"].incarnation.clone();
+    let forget = |t: &mut Scene| {
+        let now = t.now;
+        let seen = &mut t.coordinators.get_mut("c1").unwrap().seen;
+        seen.forget_the_long_gone(now);
+        seen.heartbeat(&ghost).is_some()
+    };
+    t.passes_quickly(Duration::from_secs(60 * 60));
+    assert!(forget(&mut t), "its key may still be there");
+    t.passes_quickly(Duration::from_secs(61 * 60));
+    assert!(!forget(&mut t));
+}
+
+#[test]
 fn who_leaves_is_gone_at_once() {
     // P48
     let mut t = Scene::with_partitions(2);
