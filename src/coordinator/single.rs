@@ -51,7 +51,7 @@ impl GroupCoordinator {
         let report = Report::new(std::iter::once(group.clone()), metrics);
         let knowledge = watch::Sender::new(Knowledge::default());
         let tasks = Tasks::new();
-        let span = tracing::info_span!("group", namespace = %group.namespace, group = %group.name);
+        let span = tracing::info_span!(parent: None, "group", namespace = %group.namespace, group = %group.name);
         let task = GroupTask {
             settings,
             group: group.clone(),

@@ -114,7 +114,7 @@ async fn a_change_of_what_may_change_is_made_and_drift_is_put_right() {
     // Somebody changes it: the next look, here after a reconnect, puts it right.
     let jetstream = stage.jetstream().await;
     let mut config = stage.stream("ORDERS").await.unwrap().config;
-    config.max_age = Duration::from_secs(60);
+    config.max_age = Duration::from_secs(1800);
     jetstream.update_stream(config).await.unwrap();
     let paused = format!("{with_age}  paused: true\n");
     stage.apply(&paused).await;

@@ -88,13 +88,6 @@ impl Stage {
         finished.stdout
     }
 
-    /// kubectl, which has to fail; what it says.
-    pub(crate) async fn kubectl_fails(&self, arguments: &[&str]) -> String {
-        let finished = self.api.kubectl(arguments).await.unwrap();
-        assert_ne!(finished.code, Some(0), "kubectl {arguments:?} went well");
-        finished.stderr
-    }
-
     /// Applies a manifest.
     pub(crate) async fn apply(&self, yaml: &str) {
         let file = self.api.folder().join("manifest.yaml");

@@ -40,7 +40,7 @@ pub(super) struct RunningSeen {
     pub(super) same_object: bool,
     /// How long ago everything was last looked at.
     pub(super) looked_ago: Duration,
-    /// It has ended by itself.
+    /// It has ended by itself, or its state is lost.
     pub(super) ended: bool,
 }
 

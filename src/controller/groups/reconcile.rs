@@ -21,7 +21,7 @@ use crate::controller::objects::{
     ObjectKey, annotation, deleted_since, has_finalizer, is_left_alone, reference, wall_clock,
 };
 use crate::coordinator::provision::{self, Change, Missing, ProvisionError, Provisioned, Terms};
-use crate::coordinator::{GroupCoordinator, Settings as CoordinatorSettings};
+use crate::coordinator::{GroupCoordinator, Phase, Settings as CoordinatorSettings};
 use crate::crd::{BucketStatus, ConsumerGroup, Reason, ValidGroup};
 use crate::group::{BucketId, Epoch, ServerTime};
 use crate::k8s::{self, EventKind, EventReason, Events, FieldManager, K8sError, Note, names};
@@ -102,7 +102,8 @@ async fn observe(
         } else {
             clock::now().since(running.looked_at)
         },
-        ended: running.coordinator.has_ended(),
+        ended: running.coordinator.has_ended()
+            || running.coordinator.status().phase == Phase::Stopped,
     });
     let metadata = &object.metadata;
     let seen = Observed {
@@ -210,6 +211,9 @@ async fn provide(
         }
     };
     tell(object, needs, &provided);
+    if provided.change == Change::Made {
+        forget_acceptance(object, key, needs).await;
+    }
     let before = needs.running.get(key);
     let same = before.as_ref().filter(|running| {
         running.bucket == provided.meta.bucket && !running.coordinator.has_ended()
@@ -256,6 +260,23 @@ async fn provide(
         },
     );
     None
+}
+
+/// A loss of state is accepted once: the annotation goes when the state was made anew.
+async fn forget_acceptance(object: &ConsumerGroup, key: &ObjectKey, needs: &Needs<'_>) {
+    if annotation(&object.metadata, names::ACCEPT_STATE_LOSS).is_none() {
+        return;
+    }
+    let api: Api<ConsumerGroup> = Api::namespaced(needs.client.clone(), &key.namespace);
+    let patch = json!({ "metadata": { "annotations": { names::ACCEPT_STATE_LOSS: null } } });
+    let params = kube::api::PatchParams::default();
+    if let Err(error) = api
+        .patch(&key.name, &params, &kube::api::Patch::Merge(&patch))
+        .await
+    {
+        let error = K8sError::of(key, &error);
+        tracing::warn!(%error, "remove the annotation by hand: a later loss would be accepted as well");
+    }
 }
 
 fn terms(object: &ConsumerGroup, needs: &Needs<'_>, usable: &Usable) -> Terms {
