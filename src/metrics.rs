@@ -3,6 +3,7 @@
 //! Everything is exposed as OpenMetrics text under the prefix `lockstep_`. Labels are closed sets:
 //! enums, or the names of the groups that this process was told to serve; never a text from outside.
 
+mod admission;
 mod coordinator;
 mod worker;
 
@@ -16,6 +17,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry};
 
+pub use admission::{AdmissionMetrics, AdmissionOutcome};
 pub use coordinator::{
     CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, PartitionState,
     PartitionsLabels, RebalanceLabels, RebalanceReason,

@@ -158,9 +158,11 @@ impl Flags {
         output::line(format_args!("ready: controller {}{at}", settings.id))?;
         match controller::run(settings, client, http, stopping).await {
             Ok(()) => Ok(()),
-            Err(error @ (ControllerError::Cluster(_) | ControllerError::EndedEarly)) => {
-                Err(Failure::of(&error))
-            }
+            Err(
+                error @ (ControllerError::Cluster(_)
+                | ControllerError::Webhook(_)
+                | ControllerError::EndedEarly),
+            ) => Err(Failure::of(&error)),
         }
     }
 

@@ -4,8 +4,10 @@
 //! `ConsumerGroup` objects and coordinates the groups. What it writes into a group is fenced by the
 //! group's term, so that a second one does no harm; and members go on without any.
 
+pub mod admission;
 mod connections;
 mod groups;
+pub mod injection;
 mod leader;
 mod objects;
 mod run;

@@ -1,6 +1,7 @@
 //! A controller's life: admission always, everything else while it leads.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -9,6 +10,7 @@ use kube::api::Api;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::admission::{self, Admission, WebhookError};
 use super::connections::Connections;
 use super::groups::Running;
 use super::leader::Leader;
@@ -31,6 +33,9 @@ pub enum ControllerError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] K8sError),
+    /// The webhook cannot be served.
+    #[error(transparent)]
+    Webhook(#[from] WebhookError),
     /// A part that must not end has ended.
     #[error("a part of this controller has ended, so all of it does; the log above says why")]
     EndedEarly,
@@ -38,7 +43,16 @@ pub enum ControllerError {
 
 /// The probes' view.
 #[derive(Clone, Debug, Default)]
-struct Probed(Arc<std::sync::atomic::AtomicBool>);
+struct Probed(Arc<Parts>);
+
+/// What has to be there.
+#[derive(Debug, Default)]
+struct Parts {
+    /// The API server has answered.
+    started: AtomicBool,
+    /// The webhook, if there is to be one.
+    webhook: OnceLock<Admission>,
+}
 
 /// Runs a controller until told to stop.
 pub async fn run(
@@ -62,12 +76,23 @@ pub async fn run(
         uid = cluster_uid(&settings, &client) => format!("{KUBERNETES}{}", uid?),
     };
     tracing::info!(manager, id = settings.id, "controller started");
-    probed.0.store(true, std::sync::atomic::Ordering::Relaxed);
     let elector = Elector::new(client.clone(), lease(&settings));
     let leadership = elector.leadership();
     let election = Tasks::new();
     election.spawn_vital("election", |stop| elector.run(stop));
     let events = Events::new(client.clone(), settings.id.clone(), &tasks);
+    if let Some(webhook) = &settings.webhook {
+        let needs = admission::Needs {
+            client: &client,
+            events: &events,
+            metrics: &metrics,
+            leadership: &leadership,
+            tasks: &tasks,
+        };
+        let admission = admission::open(&settings, webhook, &needs)?;
+        drop(probed.0.webhook.set(admission));
+    }
+    probed.0.started.store(true, Ordering::Relaxed);
     let leader = Leader {
         settings,
         client,
@@ -173,10 +198,10 @@ impl Vitals for Probed {
     }
 
     fn ready(&self) -> Verdict {
-        if self.0.load(std::sync::atomic::Ordering::Relaxed) {
-            Verdict::Yes("ready")
-        } else {
-            Verdict::No("the API server has not answered yet")
+        if !self.0.started.load(Ordering::Relaxed) {
+            return Verdict::No("the API server has not answered yet");
         }
+        let webhook = self.0.webhook.get();
+        webhook.map_or(Verdict::Yes("ready"), Admission::ready)
     }
 }
