@@ -10,6 +10,7 @@ pub mod clock;
 pub mod cluster;
 pub mod history;
 pub mod http;
+pub mod image;
 pub mod nats_cluster;
 pub mod nats_server;
 mod ports;

@@ -2,8 +2,11 @@
 //!
 //! * [`ApiServer`]: etcd and kube-apiserver on free ports. For what only the API server decides:
 //!   schemas, rules, admission, and the controller's reconciling.
+//! * [`Node`]: all of it, with kubelet and containerd, in namespaces of its own. For whole systems.
 
 mod api;
+mod files;
+mod node;
 mod pki;
 
 use std::io;
@@ -14,6 +17,7 @@ use std::time::Duration;
 use crate::process::Finished;
 
 pub use api::{ASSETS_VARIABLE, ApiServer};
+pub use node::{NODE, Node, inside, unavailable};
 
 /// How long a command may take.
 const COMMAND_WITHIN: Duration = Duration::from_secs(120);
@@ -54,6 +58,27 @@ pub fn tool(name: &str) -> Result<PathBuf, ClusterError> {
     Err(ClusterError(text))
 }
 
+/// The images that `make images` wrote, in the order of their names.
+///
+/// # Panics
+///
+/// When there are none.
+pub fn images() -> Vec<PathBuf> {
+    let folder = crate::repository().join("target/images");
+    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let mut images: Vec<PathBuf> = paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "tar"))
+        .collect();
+    assert!(
+        !images.is_empty(),
+        "no images in {}: run `make images`",
+        folder.display()
+    );
+    images.sort();
+    images
+}
+
 /// A client for a kubeconfig.
 pub async fn client(kubeconfig: &Path) -> Result<kube::Client, ClusterError> {
     let trouble = |error: &dyn std::error::Error| ClusterError(error.to_string());
@@ -66,16 +91,38 @@ pub async fn client(kubeconfig: &Path) -> Result<kube::Client, ClusterError> {
 /// Runs `kubectl` with a kubeconfig to its end.
 pub async fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> io::Result<Finished> {
     let program = tool("kubectl").map_err(io::Error::other)?;
+    let kubeconfig = kubeconfig.display().to_string();
+    let mut all = vec!["--kubeconfig", kubeconfig.as_str()];
+    all.extend(arguments);
+    run(&program, &all).await
+}
+
+/// Runs `helm` with a kubeconfig to its end; its own files go into `folder`.
+pub async fn helm(kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> io::Result<Finished> {
+    let program = tool("helm").map_err(io::Error::other)?;
+    let kubeconfig = kubeconfig.display().to_string();
+    let (cache, config) = (folder.join("helm/cache"), folder.join("helm/config"));
+    let (cache, config) = (cache.display().to_string(), config.display().to_string());
+    let mut all = vec!["--kubeconfig", kubeconfig.as_str()];
+    all.extend(["--repository-cache", &cache, "--registry-config", &config]);
+    all.extend(arguments);
+    run(&program, &all).await
+}
+
+/// Runs a program to its end.
+pub(crate) async fn run(program: &Path, arguments: &[&str]) -> io::Result<Finished> {
     let mut command = tokio::process::Command::new(program);
     command
-        .arg("--kubeconfig")
-        .arg(kubeconfig)
         .args(arguments)
         .stdin(Stdio::null())
         .kill_on_drop(true);
     let ended = tokio::time::timeout(COMMAND_WITHIN, command.output()).await;
     let output = ended.map_err(|_| {
-        let text = format!("`kubectl {}` did not end", arguments.join(" "));
+        let text = format!(
+            "`{} {}` did not end",
+            program.display(),
+            arguments.join(" ")
+        );
         io::Error::new(io::ErrorKind::TimedOut, text)
     })??;
     Ok(Finished {
@@ -83,4 +130,13 @@ pub async fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> io::Result<Finish
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
     })
+}
+
+/// Says loudly that a test is skipped; the runner counts such lines.
+pub fn skip(why: &str) {
+    use std::io::Write;
+    let name = std::thread::current().name().unwrap_or("a test").to_owned();
+    // Past the capture of test output: who runs the tests is to see it.
+    let line = format!("\nSKIPPED (counted): {name}: no cluster node can run here: {why}\n");
+    drop(std::io::stdout().write_all(line.as_bytes()));
 }
