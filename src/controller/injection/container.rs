@@ -8,6 +8,8 @@ use super::{NATS_FOLDER, Plan, SOCKET_FOLDER, TOKEN_FOLDER, containers};
 use crate::crd::LogLevel;
 use crate::k8s::names;
 
+/// Where images of Lockstep have its program; an exec probe knows no entry point.
+const PROGRAM: &str = "/lockstep";
 /// The socket.
 const SOCKET: &str = "/var/run/lockstep/worker.sock";
 /// Made by the first join; it outlives the container.
@@ -23,7 +25,7 @@ pub(super) fn worker(plan: &Plan<'_>) -> Value {
     let mut container = json!({
         "name": names::WORKER_CONTAINER,
         "image": plan.image,
-        "command": ["lockstep"],
+        "command": [PROGRAM],
         "args": ["worker"],
         "restartPolicy": "Always",
         "env": env(plan),
@@ -48,7 +50,7 @@ pub(super) fn worker(plan: &Plan<'_>) -> Value {
 fn drain_command(plan: &Plan<'_>) -> Value {
     let timeout = format!("{}ms", plan.drain.as_millis());
     json!([
-        "lockstep",
+        PROGRAM,
         "worker",
         "drain",
         "--socket",
@@ -59,7 +61,7 @@ fn drain_command(plan: &Plan<'_>) -> Value {
 }
 
 fn probe(question: &str, timing: &Value) -> Value {
-    let command = ["lockstep", "worker", "probe", question, "--socket", SOCKET];
+    let command = [PROGRAM, "worker", "probe", question, "--socket", SOCKET];
     let mut probe = json!({"exec": {"command": command}, "timeoutSeconds": 5});
     for (key, value) in timing.as_object().into_iter().flatten() {
         probe[key] = value.clone();
