@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools build test demo lint fmt clean
+.PHONY: help tools tools-kube tools-helm packages images build test demo demo-local lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -14,6 +14,44 @@ tools/bin/.stamp: tools/go.mod tools/go.sum
 	@mkdir -p tools/bin
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ tool
 	@touch $@
+
+tools-kube: tools/bin/.kube ## build etcd and Kubernetes, one program, into tools/bin (once, about 7 minutes)
+
+KUBE_VERSION := 1.37.2
+KUBE_NAMES := etcd coredns kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl
+# Without them the servers call themselves v0.0.0, which Helm does not take for a new enough Kubernetes.
+KUBE_FLAGS := -s -w -X k8s.io/component-base/version.gitVersion=v$(KUBE_VERSION) \
+	-X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37
+
+tools/bin/.kube: tools/kube/go.mod tools/kube/go.sum tools/kube/main.go
+	@mkdir -p tools/bin
+	cd tools/kube && CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -ldflags='$(KUBE_FLAGS)' -o ../bin/kube .
+	@for name in $(KUBE_NAMES); do ln -sf kube tools/bin/$$name; done
+	@touch $@
+
+tools-helm: tools/bin/.helm ## build the pinned Helm into tools/bin (once, about 3 minutes)
+
+tools/bin/.helm: tools/helm/go.mod tools/helm/go.sum
+	@mkdir -p tools/bin
+	cd tools/helm && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o ../bin/helm helm.sh/helm/v4/cmd/helm
+	@touch $@
+
+# What a test cluster's node needs of the distribution.
+PACKAGES := containerd runc containernetworking-plugins iptables nftables busybox-static
+
+packages: ## install what a test cluster's node needs (as root on Debian or Ubuntu)
+	@if command -v containerd runc nft >/dev/null && [ -x /usr/lib/cni/ptp ] && [ -x /bin/busybox ]; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $(PACKAGES); \
+	else \
+		echo "test clusters with a node need: apt-get install $(PACKAGES)"; \
+	fi
+
+images: tools packages ## write the images of test clusters into target/images
+	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --bin lockstep --profile image \
+		--target x86_64-unknown-linux-gnu --target-dir target/static
+	cargo build --workspace --bins --locked
+	target/debug/images target/static/x86_64-unknown-linux-gnu/image/lockstep target/images
 
 build: ## build everything, tests and demo included
 	cargo build --workspace --all-targets --locked

@@ -1,5 +1,6 @@
 //! Handing over: what the ledgers let go, to the sessions that wait for it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::clock;
@@ -86,15 +87,20 @@ impl Round<'_> {
         if fetch.reply.is_closed() {
             return Some(Ok(()));
         }
-        let ask = if fetch.got.messages.is_empty() {
-            Ask::FromItsFirst
-        } else {
-            Ask::OnlyNew // what this fetch has got is not given again in it
+        // What this fetch has got is not given again in it; what lies behind that is: the session
+        // may have skipped it after a failure, and has to be shown it before anything newer.
+        let mut reached = BTreeMap::new();
+        for message in &fetch.got.messages {
+            reached.insert(message.partition, message.sequence);
+        }
+        let ask = |partition| match reached.get(&partition) {
+            Some(sequence) => Ask::After(*sequence),
+            None => Ask::FromItsFirst,
         };
         let order = rotated(&self.held, session.cursor);
         let mut budget = fetch.budget;
         let wants = |partition| fetch.wants(partition);
-        let given = self.give(id, &order, (ask, &mut budget), wants);
+        let given = self.give(id, &order, (&ask, &mut budget), wants);
         fetch.budget = budget;
         if let Some(last) = given.messages.last() {
             session.cursor = Partition(last.partition.0.wrapping_add(1));
@@ -136,7 +142,8 @@ impl Round<'_> {
                 stream.credit.messages.min(FRAME_MESSAGES),
                 stream.credit.bytes.min(FRAME_BYTES),
             );
-            let given = self.give(id, &order, (Ask::OnlyNew, &mut budget), |_| true);
+            let new = |_| Ask::OnlyNew;
+            let given = self.give(id, &order, (&new, &mut budget), |_| true);
             let Some(last) = given.messages.last() else {
                 return;
             };
@@ -149,7 +156,7 @@ impl Round<'_> {
         &mut self,
         id: &SessionId,
         order: &[(Partition, Epoch)],
-        (ask, budget): (Ask, &mut Budget),
+        (ask, budget): (&dyn Fn(Partition) -> Ask, &mut Budget),
         wants: impl Fn(Partition) -> bool,
     ) -> Given {
         let mut given = Given {
@@ -160,6 +167,7 @@ impl Round<'_> {
             if budget.messages == 0 || (budget.bytes == 0 && budget.given > 0) {
                 break;
             }
+            let ask = ask(*partition);
             if wants(*partition) && self.member.has_for(id, (*partition, ask), self.now) {
                 self.give_of(id, (*partition, *epoch), (ask, budget), &mut given);
             }

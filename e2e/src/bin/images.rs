@@ -51,6 +51,7 @@ fn write_all(lockstep: &Path, folder: &Path) -> io::Result<()> {
     let busybox = Path::new("/bin/busybox");
     let image = Image::new("lockstep.test/lockstep:1")
         .file(lockstep, "/lockstep")
+        .libraries_of(lockstep)? // none in a static program
         .entrypoint(&["/lockstep"]);
     let size = write("lockstep", &image, folder)?;
     let nats = tool("nats-server").map_err(io::Error::other)?;

@@ -8,6 +8,7 @@ mod api;
 mod files;
 mod node;
 mod pki;
+mod system;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,7 @@ use crate::process::Finished;
 
 pub use api::{ASSETS_VARIABLE, ApiServer};
 pub use node::{NODE, Node, inside, unavailable};
+pub use system::System;
 
 /// How long a command may take.
 const COMMAND_WITHIN: Duration = Duration::from_secs(120);

@@ -23,7 +23,7 @@ use programs::Program;
 const SETTLED: Duration = Duration::from_secs(45);
 
 /// Messages of a partition in hand.
-const WINDOW: u32 = 1;
+const WINDOW: u32 = 8;
 
 /// How long an application may take to notice something, or to end.
 const SOON: Duration = Duration::from_secs(20);

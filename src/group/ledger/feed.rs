@@ -19,6 +19,8 @@ pub enum Feed {
 pub enum Ask {
     /// What it has and did not acknowledge, again, then more: a fetch.
     FromItsFirst,
+    /// The same, but only above this sequence: a fetch that has got so far, and goes on.
+    After(Sequence),
     /// Only what it was not given yet: a stream.
     OnlyNew,
 }
@@ -65,6 +67,20 @@ impl Budget {
         self.messages -= 1;
         self.bytes = self.bytes.saturating_sub(size);
         self.given += 1;
+    }
+}
+
+// === impl Ask ===
+
+impl Ask {
+    /// Whether this message, which the application has, is to be handed over once more.
+    fn repeats<M: Message>(self, slot: &Slot<M>) -> bool {
+        let wanted = match self {
+            Self::FromItsFirst => true,
+            Self::After(reached) => slot.message.sequence() > reached,
+            Self::OnlyNew => false,
+        };
+        wanted && slot.state == State::InHand
     }
 }
 
@@ -122,7 +138,7 @@ impl<M: Message> Ledger<M> {
         if self.stopped.is_some() || self.holder.as_ref().is_some_and(|h| h != session) {
             return false;
         }
-        if self.in_hand > 0 && ask == Ask::FromItsFirst {
+        if self.in_hand > 0 && self.window.iter().any(|slot| ask.repeats(slot)) {
             return true;
         }
         if feed == Feed::OnlyAgain {
@@ -177,7 +193,7 @@ impl<M: Message> Ledger<M> {
             };
             let again = match slot.state {
                 State::Done => continue,
-                State::InHand if ask == Ask::OnlyNew => continue,
+                State::InHand if !ask.repeats(slot) => continue,
                 State::InHand => true,
                 State::Waiting(at, _) if at <= now && feed == Feed::Open => false,
                 State::Waiting(..) | State::Spent => return false,

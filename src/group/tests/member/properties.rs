@@ -46,7 +46,11 @@ enum Ending {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let session = || 0..2u8;
-    let ask = prop_oneof![Just(Ask::FromItsFirst), Just(Ask::OnlyNew)];
+    let ask = prop_oneof![
+        Just(Ask::FromItsFirst),
+        Just(Ask::OnlyNew),
+        (0_u64..40).prop_map(|after| Ask::After(Sequence(after)))
+    ];
     let kind = prop_oneof![3 => Just(AckKind::UpTo), 1 => Just(AckKind::Each)];
     let step = prop_oneof![
         6 => (1..8u64).prop_map(Step::Reads),

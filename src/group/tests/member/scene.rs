@@ -416,6 +416,12 @@ impl Scene {
         got.iter().map(|(s, _)| *s).collect()
     }
 
+    /// What a fetch gets that has got as far as this in an earlier pass.
+    pub(super) fn goes_on(&mut self, session: &str, partition: u32, after: u64) -> Vec<u64> {
+        let got = self.takes(session, partition, (Ask::After(Sequence(after)), 100));
+        got.iter().map(|(s, _)| *s).collect()
+    }
+
     fn takes(
         &mut self,
         session: &str,

@@ -373,3 +373,18 @@ pub(super) fn fail_for_good(t: &mut Scene, sequence: u64) {
         t.nacks("a", 0, sequence);
     }
 }
+
+#[test]
+fn a_fetch_that_goes_on_is_shown_what_was_skipped_behind_a_failure() {
+    // P115: a fetch is filled in several passes; what lies behind a message that is handed over again
+    // was not given in this fetch, and nothing newer may overtake it.
+    let mut t = Scene::owning(&[0]);
+    t.reads(0, 1..=6);
+    assert_eq!(t.fetch("a", 0, 4).len(), 4);
+    t.nacks("a", 0, 2);
+    t.acks("a", 0, 1);
+    t.passes(Duration::from_secs(1));
+    assert_eq!(t.fetch("a", 0, 1)[0].0, 2);
+    // The fetch has got 2 in an earlier pass: 3 and 4 come next, and then what is new.
+    assert_eq!(t.goes_on("a", 0, 2), [3, 4, 5, 6]);
+}

@@ -1,0 +1,367 @@
+//! All of Lockstep on a node: NATS, the chart, a group, an application that knows nothing of NATS;
+//! a publisher and an auditor beside them, and at the end the judge.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Node, tool};
+use crate::auditor::{Auditor, Progress, keep_history};
+use crate::checker::{Expectations, Verdict, judge};
+use crate::children::Child;
+use crate::history;
+use crate::publisher::{Load, Publisher};
+use crate::scene::{Outcome, SceneError};
+use crate::until::{until, until_sync};
+
+/// Revisions that the bucket keeps per key, so that the auditor misses none.
+const HISTORY: i64 = 64;
+
+/// The longest that anything takes on a loaded machine.
+const SOON: Duration = Duration::from_secs(120);
+
+/// Where NATS is reached, from pods by its Service and from the node.
+const NATS_ON_THE_NODE: &str = "nats://10.88.0.1:4222";
+
+const PARTITIONS: u32 = 6;
+
+/// Lockstep on a node. Dropping it ends everything.
+#[derive(Debug)]
+pub struct System {
+    /// The cluster.
+    pub node: Node,
+    /// The NATS server, beside the pods.
+    pub nats: Child,
+    auditor: Option<Auditor>,
+    publisher: Option<Publisher>,
+    history: PathBuf,
+}
+
+/// What the application is: its workload, as YAML, with `IMAGE` and `HISTORY` to be filled in.
+const DEPLOYMENT: &str = include_str!("../../cluster/app.yaml");
+const NATS_SERVICE: &str = include_str!("../../cluster/nats.yaml");
+const GROUP: &str = include_str!("../../cluster/group.yaml");
+
+// === impl System ===
+
+impl System {
+    /// NATS on the node, and its Service.
+    pub async fn start(node: Node) -> Outcome<Self> {
+        let history = node.folder().join("history");
+        std::fs::create_dir(&history)?;
+        // Applications in pods have users of their own.
+        std::fs::set_permissions(&history, std::fs::Permissions::from_mode(0o777))?;
+        std::fs::set_permissions(node.folder(), std::fs::Permissions::from_mode(0o755))?;
+        let nats = start_nats(&node)?;
+        let system = Self {
+            node,
+            nats,
+            auditor: None,
+            publisher: None,
+            history,
+        };
+        system.apply(NATS_SERVICE).await?;
+        let answers = until("NATS", SOON, async || {
+            async_nats::connect(NATS_ON_THE_NODE)
+                .await
+                .map_err(|error| error.to_string())
+        });
+        answers.await?;
+        Ok(system)
+    }
+
+    /// Kills the NATS server and starts it again with what it had stored.
+    pub fn restart_nats(&mut self) -> Outcome<()> {
+        self.nats.kill()?;
+        self.nats = start_nats(&self.node)?;
+        Ok(())
+    }
+
+    /// Installs the chart, or upgrades it, with these values beside those of a test cluster.
+    pub async fn install(&self, values: &[&str]) -> Outcome<()> {
+        let chart = crate::repository()
+            .join("charts/lockstep")
+            .display()
+            .to_string();
+        let mut arguments = vec!["upgrade", "--install", "lockstep", &chart];
+        arguments.extend(["--namespace", "lockstep-system", "--create-namespace"]);
+        arguments.extend([
+            "--set-string",
+            "image.repository=lockstep.test/lockstep,image.tag=1",
+        ]);
+        arguments.extend(["--set", "image.pullPolicy=Never,controller.logFormat=text"]);
+        for value in values {
+            arguments.extend(["--set", value]);
+        }
+        arguments.extend(["--wait", "--timeout", "2m"]);
+        let done = self.node.helm(&arguments).await?;
+        if done.code == Some(0) {
+            return Ok(());
+        }
+        let pods = self
+            .node
+            .kubectl(&["get", "pods", "-A", "-o", "wide"])
+            .await?
+            .stdout;
+        let logs = self.controller_logs().await;
+        Err(SceneError::new(format!(
+            "helm: {}\n{pods}\n{logs}",
+            done.stderr
+        )))
+    }
+
+    /// What the controllers logged last.
+    pub async fn controller_logs(&self) -> String {
+        let ask = [
+            "logs",
+            "-n",
+            "lockstep-system",
+            "-l",
+            "app.kubernetes.io/name=lockstep",
+        ];
+        let logs = self
+            .node
+            .kubectl(&[&ask[..], &["--tail=40", "--prefix"]].concat())
+            .await;
+        logs.map_or_else(|error| error.to_string(), |logs| logs.stdout)
+    }
+
+    /// Applies manifests.
+    pub async fn apply(&self, yaml: &str) -> Outcome<()> {
+        let file = self.node.folder().join("manifest.yaml");
+        std::fs::write(&file, yaml)?;
+        self.kubectl(&["apply", "-f", &file.display().to_string()])
+            .await?;
+        Ok(())
+    }
+
+    /// `kubectl`, which has to go well; what it prints.
+    pub async fn kubectl(&self, arguments: &[&str]) -> Outcome<String> {
+        let done = self.node.kubectl(arguments).await?;
+        if done.code == Some(0) {
+            return Ok(done.stdout);
+        }
+        let words = arguments.join(" ");
+        Err(SceneError::new(format!(
+            "kubectl {words}: {}{}",
+            done.stdout, done.stderr
+        )))
+    }
+
+    /// The connection and the group `orders`, ready; from then on everything in its bucket is noted.
+    pub async fn make_group(&mut self) -> Outcome<()> {
+        self.apply(GROUP).await?;
+        self.group_is("True", "NoMembers").await?;
+        let client = async_nats::connect(NATS_ON_THE_NODE).await?;
+        let bucket = "lockstep_default_orders";
+        let kept = until("bucket", SOON, async || {
+            keep_history(&client, bucket, HISTORY).await
+        });
+        kept.await?;
+        let log = self.history.join("bucket.jsonl");
+        self.auditor = Some(Auditor::start(client, bucket, &log)?);
+        Ok(())
+    }
+
+    /// Waits until Ready of the group has this status and reason.
+    pub async fn group_is(&self, status: &str, reason: &str) -> Outcome<()> {
+        let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")]}";
+        let found = until(format!("Ready={status} {reason}"), SOON, async || {
+            let ask = ["get", "cg", "orders", "-o", path];
+            let shown = self
+                .kubectl(&ask)
+                .await
+                .map_err(|error| error.to_string())?;
+            let ready: serde_json::Value = serde_json::from_str(&shown).unwrap_or_default();
+            let is = ready["status"] == status && ready["reason"] == reason;
+            if is { Ok(()) } else { Err(shown) }
+        });
+        match found.await {
+            Ok(()) => Ok(()),
+            Err(late) => Err(SceneError::new(format!(
+                "{late}\n{}",
+                self.controller_logs().await
+            ))),
+        }
+    }
+
+    /// The application as a workload of this kind, `Deployment` or `StatefulSet`.
+    pub async fn run_application(&self, kind: &str, replicas: u32) -> Outcome<()> {
+        let service = if kind == "StatefulSet" {
+            "serviceName: orders"
+        } else {
+            ""
+        };
+        let yaml = DEPLOYMENT
+            .replace("KIND", kind)
+            .replace("REPLICAS", &replicas.to_string())
+            .replace("SERVICE", service)
+            .replace("HISTORY", &self.history.display().to_string());
+        self.apply(&yaml).await
+    }
+
+    /// The names of the application's pods that are not on their way out.
+    pub async fn pods(&self) -> Outcome<Vec<String>> {
+        let ask = ["get", "pods", "-l", "app=orders", "-o", "json"];
+        let all: serde_json::Value = serde_json::from_str(&self.kubectl(&ask).await?)?;
+        let pods = all["items"].as_array().into_iter().flatten();
+        let staying = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
+        let names = staying.filter_map(|pod| pod["metadata"]["name"].as_str());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// Waits until so many members own everything, and nothing is on its way.
+    pub async fn settles(&self, members: usize) -> Outcome<()> {
+        let what = format!("{members} members that own everything");
+        let settled = until(what, SOON, async || {
+            let pods = self.pods().await.map_err(|error| error.to_string())?;
+            let progress = self.progress();
+            let mut owners: Vec<String> = progress.owners().into_values().collect();
+            owners.sort();
+            owners.dedup();
+            let document = progress.document.as_ref();
+            let quiet = document.is_some_and(|document| {
+                let there =
+                    |a: &lockstep::group::Assignment| a.owner.is_some() && a.owner == a.target;
+                document.partitions.iter().all(there)
+            });
+            let of_pods = owners.iter().all(|owner| pods.contains(owner));
+            if quiet && of_pods && owners.len() == members && pods.len() == members {
+                Ok(())
+            } else {
+                Err(format!("pods {pods:?}, owners {owners:?}, quiet {quiet}"))
+            }
+        });
+        match settled.await {
+            Ok(()) => Ok(()),
+            Err(late) => {
+                let pods = self
+                    .kubectl(&["describe", "pods", "-l", "app=orders"])
+                    .await?;
+                let logs = self.controller_logs().await;
+                Err(SceneError::new(format!("{late}\n{pods}\n{logs}")))
+            }
+        }
+    }
+
+    /// What the auditor has seen.
+    pub fn progress(&self) -> Progress {
+        self.auditor
+            .as_ref()
+            .map(Auditor::progress)
+            .unwrap_or_default()
+    }
+
+    /// Publishes orders until [`Self::ends_well`].
+    pub async fn publish(&mut self, rate: u32) -> Outcome<()> {
+        let load = Load {
+            stream: "ORDERS".to_owned(),
+            subject: "orders".to_owned(),
+            partitions: PARTITIONS,
+            keys: (0..40).map(|n| format!("customer-{n}")).collect(),
+            rate,
+        };
+        let client = async_nats::connect(NATS_ON_THE_NODE).await?;
+        let log = self.history.join("published.jsonl");
+        self.publisher = Some(Publisher::start(client, load, &log)?);
+        Ok(())
+    }
+
+    /// Waits until so many more messages are published.
+    pub async fn flows(&self, messages: u64) {
+        if let Some(publisher) = &self.publisher {
+            publisher.reached(publisher.count() + messages).await;
+        }
+    }
+
+    /// The pids, as the node numbers them, of a container's processes in a pod.
+    pub async fn pid_of(&self, pod: &str, container: &str) -> Outcome<String> {
+        let ask = ["get", "pod", pod, "-o", "json"];
+        let pod: serde_json::Value = serde_json::from_str(&self.kubectl(&ask).await?)?;
+        let lists =
+            ["initContainerStatuses", "containerStatuses"].map(|l| pod["status"][l].clone());
+        let all = lists.iter().filter_map(|list| list.as_array()).flatten();
+        let id = all.clone().find(|status| status["name"] == container);
+        let id = id
+            .and_then(|status| status["containerID"].as_str())
+            .unwrap_or_default();
+        let id = id.trim_start_matches("containerd://");
+        let tasks = self
+            .node
+            .run(&["ctr", "-n", "k8s.io", "task", "ls"])
+            .await?
+            .stdout;
+        let line = tasks
+            .lines()
+            .find(|line| !id.is_empty() && line.starts_with(id));
+        let pid = line.and_then(|line| line.split_whitespace().nth(1));
+        pid.map(str::to_owned)
+            .ok_or_else(|| SceneError::new(format!("no process of {container}: {tasks}")))
+    }
+
+    /// Sends a signal to the first process of a pod's container.
+    pub async fn signal(&self, pod: &str, container: &str, signal: &str) -> Outcome<()> {
+        let pid = self.pid_of(pod, container).await?;
+        let sent = self
+            .node
+            .run(&["kill", &format!("-{signal}"), &pid])
+            .await?;
+        if sent.code == Some(0) {
+            Ok(())
+        } else {
+            Err(SceneError::new(sent.stderr))
+        }
+    }
+
+    /// The load stops, everything is committed, and the verdict has to be good.
+    pub async fn ends_well(&mut self, expect: &Expectations) -> Outcome<Verdict> {
+        if let Some(publisher) = self.publisher.take() {
+            publisher.stop().await?;
+        }
+        let records = history::read(&self.history.join("published.jsonl"))?;
+        let mut last = std::collections::BTreeMap::new();
+        for record in records {
+            if let history::Record::Published {
+                partition,
+                sequence,
+                ..
+            } = record
+            {
+                last.insert(partition, sequence);
+            }
+        }
+        until_sync("commit of everything", SOON, || {
+            let progress = self.progress();
+            let reached = |p: &u32| progress.committed.get(p).copied().unwrap_or(0);
+            let done = last
+                .iter()
+                .all(|(partition, sequence)| reached(partition) > *sequence);
+            if done {
+                Ok(())
+            } else {
+                Err(format!("{:?}", progress.committed))
+            }
+        })
+        .await?;
+        let verdict = judge(&history::read_folder(&self.history)?, expect);
+        if verdict.passed {
+            return Ok(verdict);
+        }
+        Err(SceneError::new(format!(
+            "{verdict}\n{}",
+            self.controller_logs().await
+        )))
+    }
+}
+
+fn start_nats(node: &Node) -> Outcome<Child> {
+    let config = node.folder().join("nats.conf");
+    let store = node.folder().join("nats");
+    let text = format!(
+        "host: 10.88.0.1\nport: 4222\nhttp: \"10.88.0.1:8222\"\njetstream {{ store_dir: \"{}\" }}\n",
+        store.display()
+    );
+    std::fs::write(&config, text)?;
+    let program = tool("nats-server")?;
+    Ok(node.start_beside(&program, &["-c", &config.display().to_string()], "nats.log")?)
+}

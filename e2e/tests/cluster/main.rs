@@ -1,0 +1,10 @@
+//! The whole of Lockstep on a real cluster: chart, webhook, sidecars, kubelet.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test stops where it is surprised"
+)]
+
+mod life;
