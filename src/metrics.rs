@@ -4,7 +4,9 @@
 //! enums, or the names of the groups that this process was told to serve; never a text from outside.
 
 mod admission;
+mod controller;
 mod coordinator;
+mod partitions;
 mod worker;
 
 use std::fmt;
@@ -18,11 +20,44 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::{Metric, Registry};
 
 pub use admission::{AdmissionMetrics, AdmissionOutcome};
+pub use controller::{
+    ConditionWord, ControllerMetrics, GroupFigures, Leads, ObjectKind, ObjectName, ReconcileOutcome,
+};
 pub use coordinator::{
     CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, PartitionState,
     PartitionsLabels, RebalanceLabels, RebalanceReason,
 };
+pub use partitions::{PartitionFigures, PartitionMetrics};
 pub use worker::WorkerMetrics;
+
+/// A closed set of a label's values, each with its word.
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+        pub enum $name { $($(#[$variant_doc])* $variant),+ }
+
+        impl $name {
+            /// Each of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),+];
+
+            /// The label's value.
+            pub fn word(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+        }
+
+        impl prometheus_client::encoding::EncodeLabelValue for $name {
+            fn encode(
+                &self,
+                encoder: &mut prometheus_client::encoding::LabelValueEncoder<'_>,
+            ) -> Result<(), std::fmt::Error> {
+                prometheus_client::encoding::EncodeLabelValue::encode(&self.word(), encoder)
+            }
+        }
+    };
+}
+use words;
 
 /// What the answer of `/metrics` is.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -7,9 +7,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use lockstep::crd::{ConditionType, Reason, read_groups};
+use lockstep::k8s::EventReason;
 use lockstep::metrics::{
-    CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, Metrics, PartitionState,
-    PartitionsLabels, RebalanceLabels, RebalanceReason, WorkerMetrics,
+    AdmissionMetrics, AdmissionOutcome, ConditionWord, ControllerMetrics, CoordinatorMetrics,
+    GroupFigures, GroupLabels, Leads, MemberStanding, MembersLabels, Metrics, ObjectKind,
+    ObjectName, PartitionFigures, PartitionState, PartitionsLabels, RebalanceLabels,
+    RebalanceReason, ReconcileOutcome, WorkerMetrics,
 };
 use lockstep::wire;
 
@@ -150,7 +153,9 @@ fn documents_shown_in_the_protocol_are_documents() {
 #[test]
 fn every_metric_is_explained_to_operators() {
     let metrics = Metrics::new();
-    show_every_family(CoordinatorMetrics::register(&metrics));
+    show_every_family(CoordinatorMetrics::register_with_partitions(&metrics, 64));
+    show_every_figure(&ControllerMetrics::register(&metrics));
+    AdmissionMetrics::register(&metrics);
     WorkerMetrics::register(&metrics);
     let rendered = metrics.render().expect("metrics as text");
     let shown: BTreeSet<String> = rendered
@@ -186,6 +191,10 @@ fn every_label_of_a_metric_is_explained_to_operators() {
     let words = MemberStanding::ALL.iter().map(|w| w.word());
     let words = words.chain(PartitionState::ALL.iter().map(|w| w.word()));
     let words = words.chain(RebalanceReason::ALL.iter().map(|w| w.word()));
+    let words = words.chain(ObjectKind::ALL.iter().map(|w| w.word()));
+    let words = words.chain(ReconcileOutcome::ALL.iter().map(|w| w.word()));
+    let words = words.chain(AdmissionOutcome::ALL.iter().map(|w| w.word()));
+    let words = words.chain(ConditionWord::ALL.iter().map(|w| w.word()));
     let missing: Vec<_> = words
         .filter(|w| !text.contains(&format!("`{w}`")))
         .collect();
@@ -219,6 +228,7 @@ fn every_state_and_reason_is_explained_to_operators() {
     words.extend(small.map(|word| spaced(&word)));
     words.extend(ConditionType::ALL.iter().map(ToString::to_string));
     words.extend(Reason::ALL.iter().map(ToString::to_string));
+    words.extend(EventReason::ALL.iter().map(|r| r.as_str().to_owned()));
     let text = read(&root().join("docs/operations.md"));
     let missing: Vec<_> = words
         .iter()
@@ -408,6 +418,7 @@ fn show_every_family(of: CoordinatorMetrics) {
         documents_written,
         echo_age_seconds,
         nats_connected: _,
+        partitions,
     } = of;
     let group = "orders".parse().expect("a group");
     let labels = GroupLabels::of(&group);
@@ -431,6 +442,32 @@ fn show_every_family(of: CoordinatorMetrics) {
     rebalances
         .get_or_create(&RebalanceLabels::of(&group, RebalanceReason::ALL[0]))
         .inc();
+    let figures = PartitionFigures {
+        owner: Some("a".to_owned()),
+        lag: Some(1),
+    };
+    partitions.show(&group, std::iter::once(figures));
+}
+
+/// The same of a controller: what it can be told, it is told.
+fn show_every_figure(of: &ControllerMetrics) {
+    let name = ObjectName {
+        namespace: "shop".to_owned(),
+        name: "orders".to_owned(),
+    };
+    let conditions = vec![("Ready", ConditionWord::True)];
+    of.leads(Leads::Yes);
+    of.connection(&name, &conditions);
+    of.connection_lost(&name);
+    of.uninjected(&name, 1);
+    let took = std::time::Duration::from_secs(1);
+    of.reconciled(ObjectKind::ConsumerGroup, ReconcileOutcome::Done, took);
+    let figures = GroupFigures {
+        replicas: Some(1),
+        desired_replicas: Some(1),
+        conditions,
+    };
+    of.group(&name, &figures);
 }
 
 // === the checks, checked ===

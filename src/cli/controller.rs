@@ -67,6 +67,14 @@ pub(super) struct Flags {
     #[arg(long, env = "LOCKSTEP_MAX_CONCURRENT_RECONCILES", value_name = "N", default_value_t = 8,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     max_concurrent_reconciles: u16,
+    /// Show single partitions of groups with at most this many in metrics
+    #[arg(
+        long,
+        env = "LOCKSTEP_METRICS_PER_PARTITION",
+        value_name = "N",
+        default_value_t = 64
+    )]
+    metrics_per_partition: usize,
     /// How long cleaning up after a deleted group is tried
     #[arg(long, env = "LOCKSTEP_CLEANUP_TIMEOUT", value_name = "DURATION", default_value = "5m",
           value_parser = parse_duration)]
@@ -184,6 +192,7 @@ impl Flags {
             worker_image: self.worker_image.clone(),
             webhook,
             max_concurrent_reconciles: self.max_concurrent_reconciles,
+            metrics_per_partition: self.metrics_per_partition,
             cleanup_timeout: self.cleanup_timeout,
             namespace,
         })

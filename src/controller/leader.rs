@@ -19,13 +19,17 @@ use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::connections::{self, Connections};
+use super::figures;
 use super::groups::{self, Running};
 use super::objects::ObjectKey;
 use super::settings::Settings;
+use crate::clock;
 use crate::coordinator::GroupCoordinator;
 use crate::crd::{ConsumerGroup, DeletionPolicy, NatsConnection};
 use crate::k8s::{Events, K8sError};
-use crate::metrics::CoordinatorMetrics;
+use crate::metrics::{
+    ControllerMetrics, CoordinatorMetrics, ObjectKind, ObjectName, ReconcileOutcome,
+};
 use crate::nats::{Connection, ConnectionEvent};
 use crate::tasks::Tasks;
 
@@ -39,6 +43,9 @@ const TRIGGERS: usize = 4096;
 /// News of one group are gathered for this long.
 const GATHER: Duration = Duration::from_millis(250);
 
+/// How long the series of an object may outlive it.
+const PRUNE: Duration = Duration::from_secs(15);
+
 /// The first wait after a failure, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
@@ -50,6 +57,7 @@ pub(super) struct Leader {
     pub(super) manager: String,
     pub(super) events: Events,
     pub(super) metrics: CoordinatorMetrics,
+    pub(super) figures: ControllerMetrics,
     pub(super) connections: Connections,
     pub(super) running: Running,
 }
@@ -67,6 +75,7 @@ struct Office {
 struct Scope {
     namespace: Option<String>,
     groups: Store<Group>,
+    connections: Store<Nats>,
     wake_group: mpsc::Sender<ObjectRef<Group>>,
     wake_connection: mpsc::Sender<ObjectRef<Nats>>,
 }
@@ -101,6 +110,8 @@ impl Leader {
                 tokio::join!(groups.for_each(done), connections.for_each(done));
             }
         });
+        let pruner = Arc::clone(&office);
+        office.tasks.spawn("figures", |stop| prune(pruner, stop));
         let gone = office
             .scopes
             .iter()
@@ -159,6 +170,7 @@ impl Leader {
         let scope = Scope {
             namespace,
             groups: groups.store(),
+            connections: connections.store(),
             wake_group,
             wake_connection,
         };
@@ -277,6 +289,34 @@ impl Office {
 }
 
 async fn reconcile_group(object: Arc<Group>, office: Arc<Office>) -> Result<Action, K8sError> {
+    let (figures, began) = (&office.leader.figures, clock::now());
+    if let Ok(group) = &object.0 {
+        // What the next look shows of this one's status: a status that changed brings it about.
+        figures.group(
+            &ObjectName::from(&ObjectKey::of(group)),
+            &figures::of_group(group),
+        );
+    }
+    let ended = look_at_group(&object, &office).await;
+    let outcome = outcome(object.0.is_ok(), &ended);
+    figures.reconciled(
+        ObjectKind::ConsumerGroup,
+        outcome,
+        clock::now().since(began),
+    );
+    ended
+}
+
+/// How a look at an object ended.
+fn outcome(is_readable: bool, ended: &Result<Action, K8sError>) -> ReconcileOutcome {
+    match ended {
+        Err(_) => ReconcileOutcome::Failed,
+        Ok(_) if is_readable => ReconcileOutcome::Done,
+        Ok(_) => ReconcileOutcome::Invalid,
+    }
+}
+
+async fn look_at_group(object: &Group, office: &Arc<Office>) -> Result<Action, K8sError> {
     let leader = &office.leader;
     let group = match &object.0 {
         Ok(group) => group,
@@ -286,7 +326,7 @@ async fn reconcile_group(object: Arc<Group>, office: Arc<Office>) -> Result<Acti
         }
     };
     let news = |coordinator: &GroupCoordinator, key: &ObjectKey| {
-        let (mut changes, key, office) = (coordinator.changes(), key.clone(), Arc::clone(&office));
+        let (mut changes, key, office) = (coordinator.changes(), key.clone(), Arc::clone(office));
         let tasks = office.tasks.clone();
         tasks.spawn("news", |stop| async move {
             while let Some(Ok(())) = stop.run_until_cancelled(changes.changed()).await {
@@ -316,8 +356,25 @@ async fn reconcile_group(object: Arc<Group>, office: Arc<Office>) -> Result<Acti
 }
 
 async fn reconcile_connection(object: Arc<Nats>, office: Arc<Office>) -> Result<Action, K8sError> {
+    let (figures, began) = (&office.leader.figures, clock::now());
+    if let Ok(connection) = &object.0 {
+        let status = connection.status.clone().unwrap_or_default();
+        let name = ObjectName::from(&ObjectKey::of(connection));
+        figures.connection(&name, &figures::of_conditions(&status.conditions));
+    }
+    let ended = look_at_connection(&object, &office).await;
+    let outcome = outcome(object.0.is_ok(), &ended);
+    figures.reconciled(
+        ObjectKind::NatsConnection,
+        outcome,
+        clock::now().since(began),
+    );
+    ended
+}
+
+async fn look_at_connection(object: &Nats, office: &Arc<Office>) -> Result<Action, K8sError> {
     let leader = &office.leader;
-    let key = ObjectKey::of(&*object);
+    let key = ObjectKey::of(object);
     let connection = match &object.0 {
         Ok(connection) => connection,
         Err(invalid) => {
@@ -330,10 +387,16 @@ async fn reconcile_connection(object: Arc<Nats>, office: Arc<Office>) -> Result<
         drop(scope.groups.wait_until_ready().await);
     }
     let follow = |made: &Connection| {
-        let (mut events, key, office) = (made.events(), key.clone(), Arc::clone(&office));
+        let (mut events, key, office) = (made.events(), key.clone(), Arc::clone(office));
         let tasks = office.tasks.clone();
         tasks.spawn("connection", |stop| async move {
             while let Some(Ok(event)) = stop.run_until_cancelled(events.recv()).await {
+                if matches!(event, ConnectionEvent::Disconnected) {
+                    office
+                        .leader
+                        .figures
+                        .connection_lost(&ObjectName::from(&key));
+                }
                 match event {
                     ConnectionEvent::Connected | ConnectionEvent::Disconnected => {
                         office.look_at_groups_of(&key);
@@ -388,6 +451,21 @@ where
 async fn done<T, E: std::fmt::Debug>(done: Result<T, E>) {
     if let Err(error) = done {
         tracing::debug!(?error, "a turn of a controller");
+    }
+}
+
+/// Takes the series of objects away that are gone.
+async fn prune(office: Arc<Office>, stop: CancellationToken) {
+    let pause = || stop.run_until_cancelled(tokio::time::sleep(PRUNE));
+    while pause().await.is_some() {
+        let groups = office.scopes.iter().flat_map(|scope| scope.groups.state());
+        let groups = groups.map(|group| ObjectName::from(&ObjectKey::of(&*group)));
+        let connections = office.scopes.iter().flat_map(|s| s.connections.state());
+        let connections = connections.map(|nats| ObjectName::from(&ObjectKey::of(&*nats)));
+        office
+            .leader
+            .figures
+            .keep(&groups.collect(), &connections.collect());
     }
 }
 

@@ -6,6 +6,7 @@
 
 pub mod admission;
 mod connections;
+mod figures;
 mod groups;
 pub mod injection;
 mod leader;

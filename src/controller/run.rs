@@ -21,7 +21,7 @@ use crate::coordinator::provision::KUBERNETES;
 use crate::http::{HttpServer, Verdict, Vitals};
 use crate::k8s::lease::{Elector, Leadership, LeaseSettings};
 use crate::k8s::{self, Events, K8sError, Remedy};
-use crate::metrics::{CoordinatorMetrics, Metrics};
+use crate::metrics::{ControllerMetrics, CoordinatorMetrics, Leads, Metrics};
 use crate::tasks::Tasks;
 
 /// The wait before the API server is asked again at the start.
@@ -63,7 +63,9 @@ pub async fn run(
 ) -> Result<(), ControllerError> {
     let tasks = Tasks::new();
     let metrics = Metrics::new();
-    let groups = CoordinatorMetrics::register(&metrics);
+    let groups =
+        CoordinatorMetrics::register_with_partitions(&metrics, settings.metrics_per_partition);
+    let figures = ControllerMetrics::register(&metrics);
     let probed = Probed::default();
     if let Some(http) = http {
         let (metrics, vitals) = (metrics.clone(), probed.clone());
@@ -99,6 +101,7 @@ pub async fn run(
         manager,
         events,
         metrics: groups,
+        figures,
         connections: Connections::default(),
         running: Running::default(),
     };
@@ -157,6 +160,7 @@ async fn lead_when_elected(
             return;
         }
         tracing::info!("elected: this controller coordinates");
+        leader.figures.leads(Leads::Yes);
         let over = CancellationToken::new();
         tokio::select! {
             () = leader.lead(over.clone()) => {}
@@ -165,6 +169,7 @@ async fn lead_when_elected(
         }
         over.cancel();
         leader.stopped().await;
+        leader.figures.leads(Leads::No);
         if stopping.is_cancelled() {
             return;
         }

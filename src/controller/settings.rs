@@ -24,6 +24,8 @@ pub struct Settings {
     pub webhook: Option<WebhookSettings>,
     /// Objects that are reconciled at once.
     pub max_concurrent_reconciles: u16,
+    /// Groups with at most this many partitions show each of them in metrics.
+    pub metrics_per_partition: usize,
     /// How long cleaning up is tried before it is given up.
     pub cleanup_timeout: Duration,
 }

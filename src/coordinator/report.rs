@@ -7,8 +7,8 @@ use std::time::Duration;
 use crate::group::decide::{Aspect, Condition, Observed, Reason, Trouble};
 use crate::group::{GroupDocument, GroupRef, Standing};
 use crate::metrics::{
-    CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, PartitionState,
-    PartitionsLabels, RebalanceLabels, RebalanceReason,
+    CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, PartitionFigures,
+    PartitionState, PartitionsLabels, RebalanceLabels, RebalanceReason,
 };
 
 /// How far a group's coordination has come.
@@ -252,6 +252,16 @@ impl Report {
         }
         let lags = seen.reported_lags();
         self.lag(&labels, &lags);
+        let partitions = document.partitions.iter().zip(&lags);
+        let figures = partitions.map(|(assignment, lag)| {
+            let owner = assignment.owner.as_ref();
+            let entry = owner.and_then(|owner| document.members.get(owner));
+            PartitionFigures {
+                owner: entry.map(|entry| entry.id.to_string()),
+                lag: *lag,
+            }
+        });
+        metrics.partitions.show(group, figures);
         let details = details(document, seen, stopped.len(), &lags);
         self.update(group, |status| status.details = Some(details));
     }

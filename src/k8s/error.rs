@@ -73,6 +73,15 @@ impl K8sError {
         }
     }
 
+    /// Nobody answered a request about `what`.
+    pub(super) fn unanswered(what: impl fmt::Display, waited: std::time::Duration) -> Self {
+        Self {
+            what: what.to_string(),
+            kind: ErrorKind::Unreachable,
+            detail: format!("the API server does not answer within {waited:?}"),
+        }
+    }
+
     /// Its class.
     pub fn kind(&self) -> ErrorKind {
         self.kind

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::AtomicU64;
 
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 
-use super::Metrics;
+use super::partitions::PartitionMetrics;
+use super::{Metrics, words};
 use crate::group::GroupRef;
 
 /// Which group.
@@ -40,33 +41,6 @@ pub struct RebalanceLabels {
     namespace: String,
     group: String,
     reason: RebalanceReason,
-}
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-        pub enum $name { $($(#[$variant_doc])* $variant),+ }
-
-        impl $name {
-            /// Each of them.
-            pub const ALL: &[Self] = &[$(Self::$variant),+];
-
-            /// The label's value.
-            pub fn word(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-        }
-
-        impl EncodeLabelValue for $name {
-            fn encode(
-                &self,
-                encoder: &mut prometheus_client::encoding::LabelValueEncoder<'_>,
-            ) -> Result<(), std::fmt::Error> {
-                EncodeLabelValue::encode(&self.word(), encoder)
-            }
-        }
-    };
 }
 
 words! {
@@ -146,6 +120,8 @@ pub struct CoordinatorMetrics {
     pub echo_age_seconds: Family<GroupLabels, Gauge<f64, AtomicU64>>,
     /// 1 while connected to NATS.
     pub nats_connected: Gauge,
+    /// What is shown of each partition; none unless asked for.
+    pub partitions: PartitionMetrics,
 }
 
 // === impl labels ===
@@ -199,8 +175,17 @@ impl RebalanceLabels {
 // === impl CoordinatorMetrics ===
 
 impl CoordinatorMetrics {
-    /// No group yet, and shown from now on.
+    /// No group yet, and shown from now on; no single partition.
     pub fn register(metrics: &Metrics) -> Self {
+        Self::of(metrics, PartitionMetrics::default())
+    }
+
+    /// The same, with the single partitions of groups that have at most this many.
+    pub fn register_with_partitions(metrics: &Metrics, most: usize) -> Self {
+        Self::of(metrics, PartitionMetrics::register(metrics, most))
+    }
+
+    fn of(metrics: &Metrics, partitions: PartitionMetrics) -> Self {
         let new = Self {
             coordinator_active: Family::default(),
             group_term: Family::default(),
@@ -215,6 +200,7 @@ impl CoordinatorMetrics {
             documents_written: Family::default(),
             echo_age_seconds: Family::default(),
             nats_connected: Gauge::default(),
+            partitions,
         };
         new.register_groups(metrics);
         new.register_work(metrics);
@@ -301,6 +287,7 @@ impl CoordinatorMetrics {
         self.group_lag_max_partition.remove(&labels);
         self.documents_written.remove(&labels);
         self.echo_age_seconds.remove(&labels);
+        self.partitions.forget(group);
         for state in MemberStanding::ALL {
             self.group_members.remove(&MembersLabels::of(group, *state));
         }

@@ -93,8 +93,10 @@ pub async fn client(kubeconfig: &Path) -> Result<kube::Client, ClusterError> {
 /// Runs `kubectl` with a kubeconfig to its end.
 pub async fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> io::Result<Finished> {
     let program = tool("kubectl").map_err(io::Error::other)?;
+    // What `kubectl` has learnt of another server that had the same port is of no use here.
+    let cache = kubeconfig.with_extension("cache").display().to_string();
     let kubeconfig = kubeconfig.display().to_string();
-    let mut all = vec!["--kubeconfig", kubeconfig.as_str()];
+    let mut all = vec!["--kubeconfig", kubeconfig.as_str(), "--cache-dir", &cache];
     all.extend(arguments);
     run(&program, &all).await
 }

@@ -116,9 +116,10 @@ impl Elector {
             tokio::select! {
                 () = stop.cancelled() => break,
                 () = clock::until(until) => self.memory.lost(),
-                tried = attempt(&self.api, &self.settings, &mut self.memory) => {
-                    self.say(tried.err());
-                }
+                tried = {
+                    let attempt = attempt(&self.api, &self.settings, &mut self.memory);
+                    within(&self.settings, attempt)
+                } => self.say(tried.err()),
             }
             self.show();
             tokio::select! {
@@ -126,11 +127,11 @@ impl Elector {
                 () = tokio::time::sleep(self.settings.retry) => {}
             }
         }
-        let led = self.memory.leads_until(&self.settings).is_some();
         self.memory.lost();
         self.show();
-        if led {
-            self.release().await;
+        // Also when it does not lead: a write that was under way may have made it the holder.
+        if let Err(error) = within(&self.settings, self.release()).await {
+            tracing::info!(%error, "the Lease is not given back; others wait for its end");
         }
     }
 
@@ -157,21 +158,31 @@ impl Elector {
         self.said = kind;
     }
 
-    async fn release(&self) {
+    async fn release(&self) -> Result<(), K8sError> {
         let name = &self.settings.name;
-        let Ok(Some(mut lease)) = self.api.get_opt(name).await else {
-            return;
+        let failed = |error: kube::Error| K8sError::of(format!("Lease {name}"), &error);
+        let Some(mut lease) = self.api.get_opt(name).await.map_err(failed)? else {
+            return Ok(());
         };
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() == Some(&self.settings.identity) {
             spec.holder_identity = None;
             let released = self.api.replace(name, &PostParams::default(), &lease).await;
-            if let Err(error) = released {
-                let error = K8sError::of(name, &error);
-                tracing::info!(%error, "the Lease is not given back; others wait for its end");
-            }
+            released.map_err(failed)?;
         }
+        Ok(())
     }
+}
+
+/// Ends a request that nobody answers: the next may find another API server, and a leader's time is
+/// short. A write that was cut off may still land; the next look shows it.
+async fn within<T>(
+    settings: &LeaseSettings,
+    request: impl Future<Output = Result<T, K8sError>>,
+) -> Result<T, K8sError> {
+    let longest = settings.renew_deadline / 2;
+    let ended = tokio::time::timeout(longest, request).await;
+    ended.unwrap_or_else(|_| Err(K8sError::unanswered(&settings.name, longest)))
 }
 
 /// One look at the Lease, and one write if it may be written.
@@ -185,9 +196,15 @@ async fn attempt(
     let Some(lease) = api.get_opt(name).await.map_err(failed)? else {
         let sent = clock::now();
         let lease = held(settings, None);
-        let made = api.create(&PostParams::default(), &lease).await;
-        memory.wrote(record(&made.map_err(failed)?), sent);
-        return Ok(());
+        return match api.create(&PostParams::default(), &lease).await {
+            Ok(made) => {
+                memory.wrote(record(&made), sent);
+                Ok(())
+            }
+            // Another candidate was quicker; the next look shows who.
+            Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(()),
+            Err(error) => Err(failed(error)),
+        };
     };
     memory.saw(record(&lease), clock::now());
     if memory.step(&settings.identity, clock::now()) == Step::Wait {
