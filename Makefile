@@ -56,10 +56,13 @@ images: tools packages ## write the images of test clusters into target/images
 build: ## build everything, tests and demo included
 	cargo build --workspace --all-targets --locked
 
-test: tools ## lint, then every test; the last line is the sum
+test: tools tools-kube tools-helm images ## lint, then every test; the last line is the sum
 	@python3 tools/run_tests.py
 
-demo: tools ## a group on a real server: members join, leave and are killed (KEEP=1 leaves it running)
+demo: tools tools-kube tools-helm images ## Lockstep on a real cluster: helm install, apply, scale, kill, verdict
+	@target/debug/cluster-demo
+
+demo-local: tools ## a group without Kubernetes: members join, leave and are killed (KEEP=1 leaves it running)
 	cargo build --workspace --bins --locked
 	@target/debug/demo
 
