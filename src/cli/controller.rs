@@ -18,7 +18,7 @@ const NAMESPACE_FILE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/name
 /// A Lease counts whole seconds, and its renewals have to fit in.
 const SHORTEST_LEASE: Duration = Duration::from_secs(3);
 
-/// Look after the ConsumerGroups of a Kubernetes cluster
+/// Look after the consumer groups of a Kubernetes cluster
 #[derive(Args, Debug)]
 #[command(
     after_help = "Runs in the cluster, or beside one that KUBECONFIG names. Every replica injects workers; the one\n\
@@ -26,7 +26,7 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(3);
                   Example: lockstep controller --namespace lockstep-system --no-webhook"
 )]
 pub(super) struct Flags {
-    /// Its own namespace [default: the ServiceAccount's]
+    /// Its own namespace [default: that of its account in the cluster]
     #[arg(long, env = "LOCKSTEP_NAMESPACE", value_name = "NAMESPACE")]
     namespace: Option<String>,
     /// Its label, the pod's name [default: the host's name]
@@ -64,7 +64,7 @@ pub(super) struct Flags {
     )]
     worker_image: String,
     /// Objects reconciled at once
-    #[arg(long, env = "LOCKSTEP_MAX_CONCURRENT_RECONCILES", value_name = "N", default_value_t = 8,
+    #[arg(long, env = "LOCKSTEP_MAX_CONCURRENT_RECONCILES", value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u16).range(1..=256))]
     max_concurrent_reconciles: u16,
     /// Show single partitions of groups with at most this many in metrics
@@ -75,6 +75,10 @@ pub(super) struct Flags {
         default_value_t = 64
     )]
     metrics_per_partition: usize,
+    /// Groups that are provided in NATS at once
+    #[arg(long, env = "LOCKSTEP_MAX_CONCURRENT_GROUPS", value_name = "N", default_value_t = 16,
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    max_concurrent_groups: u16,
     /// How long cleaning up after a deleted group is tried
     #[arg(long, env = "LOCKSTEP_CLEANUP_TIMEOUT", value_name = "DURATION", default_value = "5m",
           value_parser = parse_duration)]
@@ -127,7 +131,7 @@ struct WebhookFlags {
         default_value = "lockstep-webhook-tls"
     )]
     webhook_secret: String,
-    /// MutatingWebhookConfiguration that gets its authority
+    /// Configuration of the mutating webhook that gets its authority
     #[arg(
         long,
         env = "LOCKSTEP_WEBHOOK_CONFIGURATION",
@@ -193,6 +197,7 @@ impl Flags {
             webhook,
             max_concurrent_reconciles: self.max_concurrent_reconciles,
             metrics_per_partition: self.metrics_per_partition,
+            max_concurrent_groups: self.max_concurrent_groups,
             cleanup_timeout: self.cleanup_timeout,
             namespace,
         })

@@ -1,27 +1,29 @@
 //! What a controller does while it leads: reconciles objects and runs the groups' coordinators.
 
-use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use kube::Client;
+use futures_util::{FutureExt, StreamExt};
 use kube::api::Api;
 use kube::core::NamespaceResourceScope;
 use kube::core::error_boundary::DeserializeGuard;
 use kube::runtime::controller::{Action, Controller};
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher::{self, Event, watcher};
-use kube::runtime::{WatchStreamExt, controller};
-use tokio::sync::mpsc;
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::{controller, watcher};
+use kube::{Client, Resource};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 
 use super::connections::{self, Connections};
 use super::figures;
-use super::groups::{self, Running};
+use super::gone;
+use super::groups::{self, Again, Running};
+use super::namespaces::Namespaces;
 use super::objects::ObjectKey;
+use super::present::{Kind, Present, Reference};
 use super::settings::Settings;
 use crate::clock;
 use crate::coordinator::GroupCoordinator;
@@ -34,8 +36,8 @@ use crate::nats::{Connection, ConnectionEvent};
 use crate::tasks::Tasks;
 
 /// Objects that may break the schema of this version are still seen one by one.
-type Group = DeserializeGuard<ConsumerGroup>;
-type Nats = DeserializeGuard<NatsConnection>;
+pub(super) type Group = DeserializeGuard<ConsumerGroup>;
+pub(super) type Nats = DeserializeGuard<NatsConnection>;
 
 /// Triggers that wait to be taken in.
 const TRIGGERS: usize = 4096;
@@ -45,6 +47,9 @@ const GATHER: Duration = Duration::from_millis(250);
 
 /// How long the series of an object may outlive it.
 const PRUNE: Duration = Duration::from_secs(15);
+/// The kinds of objects that are reconciled.
+const GROUP: &str = "ConsumerGroup";
+const CONNECTION: &str = "NatsConnection";
 
 /// The first wait after a failure, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
@@ -59,23 +64,25 @@ pub(super) struct Leader {
     pub(super) metrics: CoordinatorMetrics,
     pub(super) figures: ControllerMetrics,
     pub(super) connections: Connections,
+    pub(super) namespaces: Namespaces,
     pub(super) running: Running,
 }
 
 /// One term of leading: what its reconciles share.
-struct Office {
-    leader: Leader,
-    scopes: Vec<Scope>,
-    tasks: Tasks,
-    failures: Mutex<HashMap<ObjectKey, u32>>,
-    swept: Mutex<BTreeSet<ObjectKey>>,
+pub(super) struct Office {
+    pub(super) leader: Leader,
+    pub(super) scopes: Vec<Scope>,
+    pub(super) tasks: Tasks,
+    /// Groups that are provided at a time.
+    providing: Semaphore,
+    failures: Mutex<HashMap<(&'static str, ObjectKey), u32>>,
+    pub(super) present: Present,
+    pub(super) swept: gone::Swept,
 }
 
 /// The objects of one namespace, or of all.
-struct Scope {
-    namespace: Option<String>,
-    groups: Store<Group>,
-    connections: Store<Nats>,
+pub(super) struct Scope {
+    pub(super) namespace: Option<String>,
     wake_group: mpsc::Sender<ObjectRef<Group>>,
     wake_connection: mpsc::Sender<ObjectRef<Nats>>,
 }
@@ -94,10 +101,12 @@ impl Leader {
         let (scopes, ready): (Vec<Scope>, Vec<Ready>) = self.scopes(&over).into_iter().unzip();
         let office = Arc::new(Office {
             leader: self.clone(),
+            present: Present::new(scopes.len()),
             scopes,
             tasks: Tasks::new(),
+            providing: Semaphore::new(self.settings.max_concurrent_groups.into()),
             failures: Mutex::default(),
-            swept: Mutex::default(),
+            swept: gone::Swept::default(),
         });
         let running = ready.into_iter().map(|ready| {
             let (groups, connections) = (Arc::clone(&office), Arc::clone(&office));
@@ -112,10 +121,8 @@ impl Leader {
         });
         let pruner = Arc::clone(&office);
         office.tasks.spawn("figures", |stop| prune(pruner, stop));
-        let gone = office
-            .scopes
-            .iter()
-            .map(|scope| watch_deletions(&office, scope));
+        let watches = 0..office.scopes.len();
+        let gone = watches.map(|scope| gone::watch(&office, scope));
         tokio::select! {
             () = over.cancelled() => {}
             _ = join_all(running) => {}
@@ -130,7 +137,7 @@ impl Leader {
         self.connections.close().await;
     }
 
-    fn api<K>(&self, namespace: Option<&String>) -> Api<K>
+    pub(super) fn api<K>(&self, namespace: Option<&String>) -> Api<K>
     where
         K: kube::Resource<DynamicType = (), Scope = NamespaceResourceScope>,
     {
@@ -169,8 +176,6 @@ impl Leader {
             .graceful_shutdown_on(over.clone().cancelled_owned());
         let scope = Scope {
             namespace,
-            groups: groups.store(),
-            connections: connections.store(),
             wake_group,
             wake_connection,
         };
@@ -187,7 +192,7 @@ impl Leader {
 // === impl Office ===
 
 impl Office {
-    fn scope_of(&self, key: &ObjectKey) -> Option<&Scope> {
+    pub(super) fn scope_of(&self, key: &ObjectKey) -> Option<&Scope> {
         let covers = |scope: &&Scope| {
             scope
                 .namespace
@@ -197,25 +202,28 @@ impl Office {
         self.scopes.iter().find(covers)
     }
 
-    /// All groups that can be read.
-    fn groups(&self) -> Vec<ConsumerGroup> {
-        let all = self.scopes.iter().flat_map(|scope| scope.groups.state());
-        all.filter_map(|group| group.0.as_ref().ok().cloned())
-            .collect()
-    }
-
     /// Groups that refer to a connection, and how many of them need it to clean up.
     fn groups_of(&self, connection: &ObjectKey) -> (usize, usize) {
-        let mut of = self.groups();
-        of.retain(|group| groups::connection_of(group, &ObjectKey::of(group)) == *connection);
-        let deleting = of
-            .iter()
-            .filter(|group| group.spec.deletion_policy == DeletionPolicy::Delete);
+        let of = self.present.referring_to(connection);
+        let deleting = of.iter();
+        let deleting = deleting.filter(|(_, policy)| *policy == DeletionPolicy::Delete);
         (of.len(), deleting.count())
     }
 
+    /// Notes which connection a group refers to; a connection that has to know is looked at.
+    fn refers(&self, group: &ConsumerGroup, key: &ObjectKey) {
+        let connection = groups::connection_of(group, key);
+        let reference = Reference {
+            connection: connection.clone(),
+            policy: group.spec.deletion_policy,
+        };
+        if self.present.refers(key, Some(reference)) {
+            self.wake_connection(&connection);
+        }
+    }
+
     /// Has a group reconciled soon.
-    fn wake_group(&self, key: &ObjectKey) {
+    pub(super) fn wake_group(&self, key: &ObjectKey) {
         if let Some(scope) = self.scope_of(key) {
             let object = ObjectRef::new(&key.name).within(&key.namespace);
             // A full queue means that everything is on its way to be looked at anyway.
@@ -223,7 +231,7 @@ impl Office {
         }
     }
 
-    fn wake_connection(&self, key: &ObjectKey) {
+    pub(super) fn wake_connection(&self, key: &ObjectKey) {
         if let Some(scope) = self.scope_of(key) {
             let object = ObjectRef::new(&key.name).within(&key.namespace);
             drop(scope.wake_connection.try_send(object));
@@ -231,59 +239,35 @@ impl Office {
     }
 
     /// Has every group of a connection looked at in full.
-    fn look_at_groups_of(&self, connection: &ObjectKey) {
-        for group in self.groups() {
-            let key = ObjectKey::of(&group);
-            if groups::connection_of(&group, &key) == *connection {
-                self.leader.running.look_again(&key);
-                self.wake_group(&key);
-            }
+    pub(super) fn look_at_groups_of(&self, connection: &ObjectKey) {
+        for (group, _) in self.present.referring_to(connection) {
+            self.leader.running.look_again(&group);
+            self.wake_group(&group);
         }
     }
 
-    fn succeeded(&self, key: &ObjectKey) {
-        self.failures
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(key);
+    fn succeeded(&self, kind: &'static str, key: &ObjectKey) {
+        self.failures().remove(&(kind, key.clone()));
     }
 
     /// How long to wait after one more failure.
-    fn failed(&self, key: &ObjectKey) -> Duration {
-        let mut failures = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = failures.entry(key.clone()).or_default();
+    fn failed(&self, kind: &'static str, key: &ObjectKey) -> Duration {
+        let mut failures = self.failures();
+        let count = failures.entry((kind, key.clone())).or_default();
         *count = count.saturating_add(1);
         let (first, longest) = BACKOFF;
         first.saturating_mul(1 << (*count - 1).min(10)).min(longest)
     }
 
-    /// Groups whose objects went while nobody led, once per connection.
-    async fn sweep(&self, key: &ObjectKey) {
-        let connections::View::Ready(usable) = self.leader.connections.view(key) else {
-            return;
-        };
-        let new = self
-            .swept
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(key.clone());
-        if !new {
-            return;
-        }
-        let objects: BTreeSet<ObjectKey> = self
-            .scopes
-            .iter()
-            .flat_map(|s| s.groups.state())
-            .map(|group| ObjectKey::of(&*group))
-            .collect();
-        let within = |key: &ObjectKey| self.scope_of(key).is_some();
-        let swept = groups::sweep(&usable, &self.leader.manager, &objects, within).await;
-        if let Err(error) = swept {
-            tracing::warn!(%error, "groups without objects were not all looked at");
-            self.swept
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(key);
+    fn failures(&self) -> MutexGuard<'_, HashMap<(&'static str, ObjectKey), u32>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The connection that can be used now, by its serial number.
+    fn usable(&self, key: &ObjectKey) -> Option<u64> {
+        match self.leader.connections.view(key) {
+            connections::View::Ready(usable) => Some(usable.serial),
+            connections::View::Unseen | connections::View::NotReady(..) => None,
         }
     }
 }
@@ -321,6 +305,7 @@ async fn look_at_group(object: &Group, office: &Arc<Office>) -> Result<Action, K
     let group = match &object.0 {
         Ok(group) => group,
         Err(invalid) => {
+            office.present.refers(&ObjectKey::of(&*object), None);
             groups::report_invalid(&leader.client, invalid).await?;
             return Ok(Action::await_change());
         }
@@ -335,11 +320,18 @@ async fn look_at_group(object: &Group, office: &Arc<Office>) -> Result<Action, K
             }
         });
     };
+    let key = ObjectKey::of(group);
+    office.refers(group, &key);
+    office.present.known().await;
+    let is_declared = |of: &ObjectKey| office.present.is_there(Kind::Connection, of);
     let again = groups::reconcile(
         group,
         &groups::Needs {
             client: &leader.client,
             connections: &leader.connections,
+            namespaces: &leader.namespaces,
+            is_declared: &is_declared,
+            providing: &office.providing,
             running: &leader.running,
             events: &leader.events,
             metrics: &leader.metrics,
@@ -351,8 +343,13 @@ async fn look_at_group(object: &Group, office: &Arc<Office>) -> Result<Action, K
         },
     )
     .await?;
-    office.succeeded(&ObjectKey::of(group));
-    Ok(Action::requeue(again))
+    Ok(Action::requeue(match again {
+        Again::In(wait) => {
+            office.succeeded(GROUP, &key);
+            wait
+        }
+        Again::Later => office.failed(GROUP, &key),
+    }))
 }
 
 async fn reconcile_connection(object: Arc<Nats>, office: Arc<Office>) -> Result<Action, K8sError> {
@@ -383,9 +380,7 @@ async fn look_at_connection(object: &Nats, office: &Arc<Office>) -> Result<Actio
         }
     };
     // Who refers to it decides whether it may go: nothing is known before the groups are.
-    for scope in &office.scopes {
-        drop(scope.groups.wait_until_ready().await);
-    }
+    office.present.references_known().await;
     let follow = |made: &Connection| {
         let (mut events, key, office) = (made.events(), key.clone(), Arc::clone(office));
         let tasks = office.tasks.clone();
@@ -420,30 +415,30 @@ async fn look_at_connection(object: &Nats, office: &Arc<Office>) -> Result<Actio
         },
     )
     .await?;
-    office.succeeded(&key);
+    office.succeeded(CONNECTION, &key);
     if office.usable(&key) != before {
         office.look_at_groups_of(&key);
     }
-    office.sweep(&key).await;
+    gone::sweep(&office, &key).await;
     Ok(Action::requeue(again))
 }
 
-impl Office {
-    fn usable(&self, key: &ObjectKey) -> bool {
-        matches!(
-            self.leader.connections.view(key),
-            connections::View::Ready(_)
-        )
-    }
-}
-
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "the signature that a controller asks for"
+)]
 fn after_failure<K>(object: Arc<K>, error: &K8sError, office: Arc<Office>) -> Action
 where
-    K: kube::Resource,
+    K: kube::Resource<DynamicType = ()>,
 {
     let key = ObjectKey::of(&*object);
-    let wait = office.failed(&key);
-    tracing::warn!(object = %key, %error, ?wait, "reconciling failed; trying again");
+    let kind = if K::kind(&()) == ConsumerGroup::kind(&()) {
+        GROUP
+    } else {
+        CONNECTION
+    };
+    let wait = office.failed(kind, &key);
+    tracing::warn!(kind, object = %key, %error, ?wait, "reconciling failed; trying again");
     Action::requeue(wait)
 }
 
@@ -458,33 +453,18 @@ async fn done<T, E: std::fmt::Debug>(done: Result<T, E>) {
 async fn prune(office: Arc<Office>, stop: CancellationToken) {
     let pause = || stop.run_until_cancelled(tokio::time::sleep(PRUNE));
     while pause().await.is_some() {
-        let groups = office.scopes.iter().flat_map(|scope| scope.groups.state());
-        let groups = groups.map(|group| ObjectName::from(&ObjectKey::of(&*group)));
-        let connections = office.scopes.iter().flat_map(|s| s.connections.state());
-        let connections = connections.map(|nats| ObjectName::from(&ObjectKey::of(&*nats)));
-        office
-            .leader
-            .figures
-            .keep(&groups.collect(), &connections.collect());
+        if office.present.known().now_or_never().is_none() {
+            continue;
+        }
+        let of = |kind| {
+            office
+                .present
+                .all(kind)
+                .iter()
+                .map(ObjectName::from)
+                .collect()
+        };
+        let (groups, connections) = (of(Kind::Group), of(Kind::Connection));
+        office.leader.figures.keep(&groups, &connections);
     }
-}
-
-/// Notices objects that are gone: they had no finalizer, so nothing else says it.
-async fn watch_deletions(office: &Arc<Office>, scope: &Scope) {
-    let leader = &office.leader;
-    let api: Api<Group> = leader.api(scope.namespace.as_ref());
-    let events = watcher(api, watcher::Config::default()).default_backoff();
-    events
-        .for_each(|event| async move {
-            match event {
-                Ok(Event::Delete(object)) => {
-                    let key = ObjectKey::of(&object);
-                    let (connections, running) = (&leader.connections, &leader.running);
-                    groups::group_is_gone(&key, &leader.manager, connections, running).await;
-                }
-                Ok(Event::Apply(_) | Event::Init | Event::InitApply(_) | Event::InitDone) => {}
-                Err(error) => tracing::debug!(%error, "the watch of deletions begins anew"),
-            }
-        })
-        .await;
 }

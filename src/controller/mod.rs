@@ -7,10 +7,13 @@
 pub mod admission;
 mod connections;
 mod figures;
+mod gone;
 mod groups;
 pub mod injection;
 mod leader;
+mod namespaces;
 mod objects;
+mod present;
 mod run;
 mod settings;
 

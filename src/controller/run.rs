@@ -14,6 +14,7 @@ use super::admission::{self, Admission, WebhookError};
 use super::connections::Connections;
 use super::groups::Running;
 use super::leader::Leader;
+use super::namespaces::Namespaces;
 use super::settings::Settings;
 use crate::chance;
 use crate::clock;
@@ -97,6 +98,7 @@ pub async fn run(
     probed.0.started.store(true, Ordering::Relaxed);
     let leader = Leader {
         settings,
+        namespaces: Namespaces::new(client.clone()),
         client,
         manager,
         events,

@@ -26,6 +26,8 @@ pub struct Settings {
     pub max_concurrent_reconciles: u16,
     /// Groups with at most this many partitions show each of them in metrics.
     pub metrics_per_partition: usize,
+    /// Groups that are provided in NATS at once.
+    pub max_concurrent_groups: u16,
     /// How long cleaning up is tried before it is given up.
     pub cleanup_timeout: Duration,
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::feed::{self, Shows};
 use super::heart::{Heart, Highest, Replaced};
 use super::pace::Pace;
-use super::report::{Phase, Report};
+use super::report::{Phase, Rebalance, Report};
 use super::run::Settings;
 use super::single::Knowledge;
 use super::start;
@@ -66,7 +66,14 @@ struct Life {
     not_before: Option<Timestamp>,
     look_again: Timestamp,
     loaded: bool,
-    rebalancing_since: Option<Timestamp>,
+    rebalancing: Option<Rebalancing>,
+}
+
+/// Partitions are changing hands.
+struct Rebalancing {
+    since: Timestamp,
+    at: ServerTime,
+    reason: String,
 }
 
 /// Why a life ended.
@@ -204,7 +211,7 @@ impl Life {
             not_before: None,
             look_again: clock::now(),
             loaded: false,
-            rebalancing_since: None,
+            rebalancing: None,
         }
     }
 
@@ -408,13 +415,20 @@ impl Life {
         };
         task.report.document(&task.group, document, &self.seen);
         let moving = document.is_rebalancing() && self.seen.is_coordinating();
-        match (self.rebalancing_since, moving) {
-            (None, true) => self.rebalancing_since = Some(clock::now()),
-            (Some(since), false) => {
-                self.rebalancing_since = None;
-                task.report.rebalanced(clock::now().since(since));
+        match (self.rebalancing.take(), moving) {
+            (None, true) => {
+                self.rebalancing = Some(Rebalancing {
+                    since: clock::now(),
+                    at: clock::unix_now(),
+                    reason: document.reason.clone(),
+                });
             }
-            (Some(_), true) | (None, false) => {}
+            (Some(Rebalancing { since, at, reason }), false) => {
+                let took = clock::now().since(since);
+                let ended = Rebalance { reason, at, took };
+                task.report.rebalanced(&task.group, ended);
+            }
+            (still, _) => self.rebalancing = still,
         }
     }
 }

@@ -18,6 +18,6 @@ mod start;
 mod write;
 
 pub use meta::{ImmutableMismatch, STANDALONE};
-pub use report::{Details, GroupStatus, Lag, MemberView, Phase};
+pub use report::{Details, GroupStatus, Lag, MemberView, Phase, Rebalance};
 pub use run::{Coordinator, CoordinatorError, Settings};
 pub use single::{GroupCoordinator, Knowledge};

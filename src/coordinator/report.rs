@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::group::decide::{Aspect, Condition, Observed, Reason, Trouble};
-use crate::group::{GroupDocument, GroupRef, Standing};
+use crate::clock;
+use crate::group::decide::{Aspect, Condition, Observed, Reason, Trouble, summary};
+use crate::group::{GroupDocument, GroupRef, ServerTime, Standing};
 use crate::metrics::{
     CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, PartitionFigures,
     PartitionState, PartitionsLabels, RebalanceLabels, RebalanceReason,
@@ -33,6 +34,19 @@ pub struct GroupStatus {
     pub conditions: BTreeMap<Aspect, Condition>,
     /// The assignment in numbers; none before a document was seen.
     pub details: Option<Details>,
+    /// The newest rebalance that was seen to begin; what moves nothing takes no time.
+    pub last_rebalance: Option<Rebalance>,
+}
+
+/// Partitions changed hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rebalance {
+    /// What brought it about.
+    pub reason: String,
+    /// When it began.
+    pub at: ServerTime,
+    /// How long it took.
+    pub took: Duration,
 }
 
 /// A group's assignment in numbers and names.
@@ -97,6 +111,7 @@ impl Default for GroupStatus {
             coordinates: false,
             conditions: BTreeMap::new(),
             details: None,
+            last_rebalance: None,
         }
     }
 }
@@ -186,6 +201,14 @@ impl Report {
             let labels = RebalanceLabels::of(group, *reason);
             self.metrics.rebalances.get_or_create(&labels).inc();
         }
+        if !causes.is_empty() {
+            let begun = Rebalance {
+                reason: summary(reasons),
+                at: clock::unix_now(),
+                took: Duration::ZERO,
+            };
+            self.update(group, |status| status.last_rebalance = Some(begun));
+        }
     }
 
     /// Shows how old the newest sign is that this candidate's writes come back.
@@ -198,10 +221,11 @@ impl Report {
     }
 
     /// Counts how long partitions were changing hands.
-    pub(super) fn rebalanced(&self, took: Duration) {
+    pub(super) fn rebalanced(&self, group: &GroupRef, rebalance: Rebalance) {
         self.metrics
             .rebalance_duration_seconds
-            .observe(took.as_secs_f64());
+            .observe(rebalance.took.as_secs_f64());
+        self.update(group, |status| status.last_rebalance = Some(rebalance));
     }
 
     /// Shows the group document in numbers.

@@ -316,6 +316,12 @@ fn tell(group: &ValidGroup, made: &Provisioned) {
     for what in &made.drift {
         tracing::warn!(group = %group.group, what, "changed by somebody, and cannot be put right");
     }
+    for stream in &made.gone {
+        tracing::warn!(group = %group.group, stream, "StreamNotFound: the stream is gone");
+    }
+    for what in &made.warnings {
+        tracing::debug!(group = %group.group, what, "a property of a stream");
+    }
     match made.change {
         Change::Nothing => {}
         Change::Made => tracing::info!(group = %group.group, "group made"),

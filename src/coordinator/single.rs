@@ -45,9 +45,9 @@ impl GroupCoordinator {
         settings: Settings,
         connection: Connection,
         provided: &Provisioned,
-        group: GroupRef,
         metrics: CoordinatorMetrics,
     ) -> Self {
+        let group = provided.group.clone();
         let report = Report::new(std::iter::once(group.clone()), metrics);
         let knowledge = watch::Sender::new(Knowledge::default());
         let tasks = Tasks::new();

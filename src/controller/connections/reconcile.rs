@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::secrets::{self, SecretError};
 use super::status::{reason_of, status};
-use super::{Connections, Entry, Standing};
+use super::{Connections, Entry, Made, Standing};
 use crate::controller::objects::{ObjectKey, has_finalizer, is_left_alone, reference};
 use crate::crd::{NatsConnection, NatsConnectionSpec, Reason};
 use crate::k8s::{self, EventKind, EventReason, Events, FieldManager, K8sError, Note, names};
@@ -41,31 +41,46 @@ pub(in crate::controller) async fn reconcile(
     needs: &Needs<'_>,
 ) -> Result<Duration, K8sError> {
     let key = ObjectKey::of(object);
-    if is_left_alone(&object.metadata) {
-        return Ok(LOOK_AGAIN);
-    }
-    let (groups, deleting) = needs.groups;
-    keep_finalizer(object, needs, deleting > 0).await?;
+    let (_, deleting) = needs.groups;
     if object.metadata.deletion_timestamp.is_some() && deleting == 0 {
         needs.connections.drop_one(&key).await;
+    }
+    let written = !is_left_alone(&object.metadata);
+    if written {
+        keep_finalizer(object, needs, deleting > 0).await?;
+    }
+    if object.metadata.deletion_timestamp.is_some() && deleting == 0 {
         return Ok(LOOK_AGAIN);
     }
     let standing = connect(object, &key, needs).await;
-    tell(object, needs, &standing);
-    let next = status(object, &standing, groups);
-    if object.status.as_ref() != Some(&next) {
-        let patch = json!({
-            "apiVersion": "lockstep.dev/v1alpha1",
-            "kind": "NatsConnection",
-            "status": next,
-        });
-        let api: Api<NatsConnection> = Api::namespaced(needs.client.clone(), &key.namespace);
-        k8s::apply_status(&api, &key.name, &patch).await?;
+    if written {
+        tell(object, needs, &standing);
+        report(object, &key, needs, &standing).await?;
     }
     Ok(match standing {
         Standing::Ready { .. } => LOOK_AGAIN,
         Standing::NotReady { .. } => TRY_AGAIN,
     })
+}
+
+async fn report(
+    object: &NatsConnection,
+    key: &ObjectKey,
+    needs: &Needs<'_>,
+    standing: &Standing,
+) -> Result<(), K8sError> {
+    let next = status(object, standing, needs.groups.0);
+    if object.status.as_ref() == Some(&next) {
+        return Ok(());
+    }
+    let patch = json!({
+        "apiVersion": "lockstep.dev/v1alpha1",
+        "kind": "NatsConnection",
+        "status": next,
+    });
+    let api: Api<NatsConnection> = Api::namespaced(needs.client.clone(), &key.namespace);
+    k8s::apply_status(&api, &key.name, &patch).await?;
+    Ok(())
 }
 
 /// The connection stays as long as a group needs it to clean up.
@@ -95,59 +110,64 @@ async fn keep_finalizer(
     Ok(())
 }
 
+/// Sees to it that there is a connection with the credentials of now; what is known is kept.
 async fn connect(object: &NatsConnection, key: &ObjectKey, needs: &Needs<'_>) -> Standing {
     let before = needs.connections.get(key);
-    let files = secrets::read(needs.client, &key.namespace, &object.spec).await;
-    let entry = match (files, before) {
-        (Ok(files), before) => match entry(object, before, &files, needs).await {
-            Ok(entry) => entry,
-            Err(standing) => return standing,
+    let (made, standing) = match secrets::read(needs.client, &key.namespace, &object.spec).await {
+        Ok(files) => match make(object, before, &files, needs).await {
+            Ok(made) => {
+                let standing = look(&made.connection).await;
+                (Some(made), standing)
+            }
+            Err(standing) => (None, standing),
         },
-        // What it has may still be good: a Secret that is away for a moment ends nothing.
-        (Err(error), Some(entry)) if entry.connection.as_ref().is_some_and(Connection::is_up) => {
-            tracing::warn!(connection = %key, %error, "credentials cannot be read anew");
-            entry
-        }
-        (Err(error), _) => {
-            return Standing::NotReady {
-                reason: match error {
-                    SecretError::Missing { .. } | SecretError::NoKey { .. } => {
-                        Reason::SecretNotFound
-                    }
-                    SecretError::Api(_) => Reason::Unreachable,
-                },
-                message: error.to_string(),
-            };
-        }
-    };
-    let standing = match &entry.connection {
-        Some(connection) => look(connection).await,
-        None => Standing::NotReady {
-            reason: Reason::Unreachable,
-            message: "no connection was made yet".to_owned(),
-        },
+        Err(error) => without_secrets(key, before, &error).await,
     };
     let entry = Entry {
+        spec: object.spec.clone(),
+        made,
         standing: standing.clone(),
-        ..entry
     };
     needs.connections.put(key, entry);
     standing
 }
 
+/// What it has may still be good: a Secret that is away for a moment ends nothing.
+async fn without_secrets(
+    key: &ObjectKey,
+    before: Option<Entry>,
+    error: &SecretError,
+) -> (Option<Made>, Standing) {
+    let made = before.and_then(|entry| entry.made);
+    if let Some(made) = &made
+        && made.connection.is_up()
+    {
+        tracing::warn!(connection = %key, %error, "credentials cannot be read anew");
+        let standing = look(&made.connection).await;
+        return (Some(made.clone()), standing);
+    }
+    let reason = match error {
+        SecretError::Missing { .. } | SecretError::NoKey { .. } => Reason::SecretNotFound,
+        SecretError::Api(_) => Reason::Unreachable,
+    };
+    let message = error.to_string();
+    (made, Standing::NotReady { reason, message })
+}
+
 /// The connection with these credentials; made anew if its addresses or its domain changed.
-async fn entry(
+async fn make(
     object: &NatsConnection,
     before: Option<Entry>,
     files: &secrets::Files,
     needs: &Needs<'_>,
-) -> Result<Entry, Standing> {
+) -> Result<Made, Standing> {
     let broken = |message: String| Standing::NotReady {
         reason: Reason::InvalidSpec,
         message,
     };
+    let (before, spec) = before.map_or((None, None), |entry| (entry.made, Some(entry.spec)));
     let folder = match &before {
-        Some(entry) => Arc::clone(&entry.folder),
+        Some(made) => Arc::clone(&made.folder),
         None => Arc::new(
             tempfile::Builder::new()
                 .prefix("lockstep-nats-")
@@ -157,25 +177,21 @@ async fn entry(
     };
     secrets::write(folder.path(), files)
         .map_err(|error| broken(format!("credentials cannot be kept: {error}")))?;
-    if let Some(entry) = before
-        && entry.connection.is_some()
-        && reaches_the_same(&entry.spec, &object.spec)
-    {
-        let spec = object.spec.clone();
-        return Ok(Entry { spec, ..entry });
+    if let Some(made) = before {
+        if spec.is_some_and(|spec| reaches_the_same(&spec, &object.spec)) {
+            return Ok(made);
+        }
+        // Its groups get the new one; until then they wait as they do for a server that is away.
+        made.connection.close().await;
     }
     let options = options(&object.spec, folder.path());
     let connection = Connection::connect(&options, &Role::Controller, "lockstep controller").await;
     let connection = connection.map_err(|error| broken(error.to_string()))?;
     (needs.follow)(&connection);
-    Ok(Entry {
-        spec: object.spec.clone(),
+    Ok(Made {
         folder,
-        connection: Some(connection),
-        standing: Standing::NotReady {
-            reason: Reason::Unreachable,
-            message: String::new(),
-        },
+        connection,
+        serial: needs.connections.next_serial(),
     })
 }
 

@@ -4,20 +4,20 @@
 //! everything over. Delete: what Lockstep made is removed first, and the object waits for it, for a
 //! while.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use kube::ResourceExt;
+use kube::api::Api;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Client, ResourceExt};
 
-use super::Running;
 use super::reconcile::{Needs, set_finalizers};
 use crate::controller::connections::{Connections, Usable};
 use crate::controller::objects::{ObjectKey, reference};
 use crate::coordinator::provision::{self, Missing, ProvisionError, Terms};
 use crate::crd::ConsumerGroup;
 use crate::group::GroupRef;
-use crate::k8s::{EventKind, EventReason, K8sError, Note};
-use crate::nats::Bucket;
+use crate::k8s::{self, EventKind, EventReason, K8sError, Note};
+use crate::nats::{Bucket, BucketError};
 
 /// How soon cleaning up goes on.
 const SOON: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(super) async fn clean_up(
         return Ok(TRY_AGAIN);
     };
     let terms = terms(needs.manager, &usable.prefix);
-    let marked = provision::mark_deleted(&usable.connection, &terms, &group).await;
+    let marked = provision::mark_deleted(&usable.connection, &terms, &group, None).await;
     if let Some(wait) = not_yet(key, marked) {
         return Ok(wait);
     }
@@ -70,9 +70,8 @@ pub(super) async fn clean_up(
 
 fn not_yet(key: &ObjectKey, done: Result<bool, ProvisionError>) -> Option<Duration> {
     match done {
-        Ok(_) => None,
-        // Nothing is left that could be marked.
-        Err(ProvisionError::NoBucket { .. } | ProvisionError::ForeignBucket { .. }) => None,
+        // It is marked, or nothing is left that could be.
+        Ok(_) | Err(ProvisionError::NoBucket { .. } | ProvisionError::ForeignBucket { .. }) => None,
         Err(error) => {
             tracing::warn!(group = %key, %error, "cleaning up is tried again");
             Some(TRY_AGAIN)
@@ -110,51 +109,90 @@ pub(super) async fn give_up(
     Ok(DONE)
 }
 
-/// The object of a group is gone: members are told, and stand by until it is back.
+/// The object of a group is gone: members are told, and stand by until it is back. Says whether all
+/// could be told that may have to be.
 pub(in crate::controller) async fn group_is_gone(
     key: &ObjectKey,
+    uid: &str,
     manager: &str,
     connections: &Connections,
-    running: &Running,
-) {
-    let Some(group) = group_of(key) else { return };
+) -> bool {
+    let Some(group) = group_of(key) else {
+        return true;
+    };
+    let mut all_told = connections.all_are_usable();
     for (_, usable) in connections.usable() {
         let terms = terms(manager, &usable.prefix);
-        match provision::mark_deleted(&usable.connection, &terms, &group).await {
+        match provision::mark_deleted(&usable.connection, &terms, &group, Some(uid)).await {
             Ok(true) => tracing::info!(group = %key, "the object is gone: members stand by"),
-            Ok(false) => {}
-            Err(ProvisionError::NoBucket { .. }) => {}
-            Err(error) => tracing::warn!(group = %key, %error, "members are not told yet"),
+            Ok(false)
+            | Err(ProvisionError::NoBucket { .. } | ProvisionError::ForeignBucket { .. }) => {}
+            Err(error) => {
+                all_told = false;
+                tracing::warn!(group = %key, %error, "members are not told yet");
+            }
         }
     }
-    // The coordinator goes on until it has written the last document, and is stopped with the others.
-    if running.get(key).is_none() {
-        tracing::debug!(group = %key, "nobody coordinates it here");
-    }
+    all_told
 }
 
 /// Groups whose objects went while nobody was looking, by their buckets.
 pub(in crate::controller) async fn sweep(
+    client: &Client,
     usable: &Usable,
     manager: &str,
-    objects: &BTreeSet<ObjectKey>,
-    within: impl Fn(&ObjectKey) -> bool,
+    known: impl Fn(&ObjectKey) -> Whether,
 ) -> Result<(), ProvisionError> {
     let names = Bucket::names(&usable.connection, &usable.prefix).await;
-    let names = names.unwrap_or_default();
+    let names = names.map_err(|source| BucketError::Api {
+        bucket: usable.prefix.clone(),
+        source,
+    })?;
     for name in names {
         let Some(group) = group_of_bucket(&name, &usable.prefix) else {
             continue;
         };
         let key = ObjectKey::new(&group.namespace.to_string(), &group.name.to_string());
-        if !objects.contains(&key) && within(&key) {
-            let terms = terms(manager, &usable.prefix);
-            if provision::mark_deleted(&usable.connection, &terms, &group).await? {
+        // What a watch does not show may be newer than the watch.
+        if known(&key) != Whether::Gone || is_there(client, &key).await {
+            continue;
+        }
+        let terms = terms(manager, &usable.prefix);
+        match provision::mark_deleted(&usable.connection, &terms, &group, None).await {
+            Ok(true) => {
                 tracing::info!(group = %key, "its object went while nobody looked: members stand by");
             }
+            Ok(false)
+            | Err(ProvisionError::NoBucket { .. } | ProvisionError::ForeignBucket { .. }) => {}
+            Err(error @ ProvisionError::MetaDamaged { .. }) => {
+                tracing::warn!(group = %key, %error, "a group without an object is left as it is");
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(())
+}
+
+/// What a watch says of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::controller) enum Whether {
+    There,
+    Gone,
+    /// In a namespace that is not looked after from here.
+    Elsewhere,
+}
+
+/// Whether the object is there; one that cannot be asked for may be.
+async fn is_there(client: &Client, key: &ObjectKey) -> bool {
+    let resource = ApiResource::erase::<ConsumerGroup>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &key.namespace, &resource);
+    match k8s::get_opt(&api, &key.name).await {
+        Ok(found) => found.is_some(),
+        Err(error) => {
+            tracing::debug!(group = %key, %error, "not known whether its object is there");
+            true
+        }
+    }
 }
 
 fn terms(manager: &str, prefix: &str) -> Terms {

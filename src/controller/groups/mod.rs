@@ -6,10 +6,13 @@
 mod cleanup;
 mod grant;
 mod plan;
+mod provide;
 mod reconcile;
+mod report;
 mod running;
 mod status;
 
-pub(super) use cleanup::{group_is_gone, sweep};
-pub(super) use reconcile::{Needs, connection_of, reconcile, report_invalid};
+pub(super) use cleanup::{Whether, group_is_gone, sweep};
+pub(super) use reconcile::{Again, Needs, connection_of, reconcile};
+pub(super) use report::report_invalid;
 pub(super) use running::Running;

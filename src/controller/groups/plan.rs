@@ -13,7 +13,7 @@ pub(super) struct Observed {
     pub(super) deleted_since: Option<Duration>,
     pub(super) policy: DeletionPolicy,
     pub(super) has_finalizer: bool,
-    /// Its namespace is being deleted.
+    /// Its namespace is being deleted; looked at only where a finalizer may be added.
     pub(super) namespace_ends: bool,
     pub(super) connection: ConnectionSeen,
     /// What speaks against the manifest itself.
@@ -21,13 +21,18 @@ pub(super) struct Observed {
     pub(super) generation: i64,
     pub(super) running: Option<RunningSeen>,
     pub(super) resync: Duration,
+    /// The same for a group that something is missing of.
+    pub(super) look_sooner: Duration,
     pub(super) cleanup_timeout: Duration,
 }
 
 /// The group's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum ConnectionSeen {
-    Ready,
+    /// The connection with this serial number.
+    Ready(u64),
+    /// It was not looked at yet.
+    Unseen,
     NotReady(Reason, String),
 }
 
@@ -38,6 +43,10 @@ pub(super) struct RunningSeen {
     pub(super) generation: i64,
     /// It is for this object, not for one of the same name that is gone.
     pub(super) same_object: bool,
+    /// The connection that it was provided over.
+    pub(super) serial: u64,
+    /// Nothing was missing when everything was last looked at.
+    pub(super) well: bool,
     /// How long ago everything was last looked at.
     pub(super) looked_ago: Duration,
     /// It has ended by itself, or its state is lost.
@@ -60,8 +69,10 @@ pub(super) enum Finalizer {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Course {
-    /// Nothing is written.
+    /// Nothing is written, here or in NATS.
     LeaveAlone,
+    /// Its connection will be looked at in a moment.
+    Wait,
     /// The object is on its way out, and what stays behind is somebody else's matter.
     LetGo,
     /// What Lockstep made is removed; then the object may go.
@@ -108,9 +119,13 @@ fn course(seen: &Observed) -> Course {
             (true, false) => Course::CleanUp,
         };
     }
-    if let ConnectionSeen::NotReady(reason, message) = &seen.connection {
-        return Course::Refuse(*reason, message.clone());
-    }
+    let serial = match &seen.connection {
+        ConnectionSeen::NotReady(reason, message) => {
+            return Course::Refuse(*reason, message.clone());
+        }
+        ConnectionSeen::Unseen => return Course::Wait,
+        ConnectionSeen::Ready(serial) => *serial,
+    };
     if !seen.violations.is_empty() {
         return Course::Refuse(Reason::InvalidSpec, seen.violations.join("; "));
     }
@@ -118,12 +133,35 @@ fn course(seen: &Observed) -> Course {
         running.same_object
             && !running.ended
             && running.generation == seen.generation
-            && running.looked_ago < seen.resync
+            && running.serial == serial
+            && running.looked_ago < wait_of(seen, running.well)
     });
     if settled {
         Course::Watch
     } else {
         Course::Provide
+    }
+}
+
+fn wait_of(seen: &Observed, well: bool) -> Duration {
+    if well { seen.resync } else { seen.look_sooner }
+}
+
+// === impl Course ===
+
+impl Course {
+    /// Whether the group may no longer be coordinated from here: members go on without.
+    pub(super) fn suspends(&self) -> bool {
+        match self {
+            Self::LeaveAlone => true,
+            Self::Refuse(reason, _) => *reason == Reason::NotGranted,
+            Self::Wait
+            | Self::LetGo
+            | Self::CleanUp
+            | Self::GiveUp
+            | Self::Provide
+            | Self::Watch => false,
+        }
     }
 }
 
@@ -138,34 +176,37 @@ mod tests {
             policy: DeletionPolicy::Retain,
             has_finalizer: false,
             namespace_ends: false,
-            connection: ConnectionSeen::Ready,
+            connection: ConnectionSeen::Ready(7),
             violations: Vec::new(),
             generation: 3,
             running: None,
             resync: Duration::from_secs(300),
+            look_sooner: Duration::from_secs(30),
             cleanup_timeout: Duration::from_secs(300),
         }
     }
 
-    fn running(generation: i64) -> Option<RunningSeen> {
-        Some(RunningSeen {
+    fn running(generation: i64) -> RunningSeen {
+        RunningSeen {
             generation,
             same_object: true,
+            serial: 7,
+            well: true,
             looked_ago: Duration::ZERO,
             ended: false,
-        })
+        }
     }
 
     #[test]
     fn a_group_is_provided_when_it_is_new_changed_or_long_not_looked_at() {
         assert_eq!(plan(&seen()).course, Course::Provide);
         let settled = Observed {
-            running: running(3),
+            running: Some(running(3)),
             ..seen()
         };
         assert_eq!(plan(&settled).course, Course::Watch);
         let changed = Observed {
-            running: running(2),
+            running: Some(running(2)),
             ..seen()
         };
         assert_eq!(plan(&changed).course, Course::Provide);
@@ -175,9 +216,67 @@ mod tests {
     }
 
     #[test]
+    fn a_group_that_something_is_missing_of_is_looked_at_sooner() {
+        let mut seen = Observed {
+            running: Some(running(3)),
+            ..seen()
+        };
+        seen.running.as_mut().unwrap().looked_ago = Duration::from_secs(60);
+        assert_eq!(plan(&seen).course, Course::Watch);
+        seen.running.as_mut().unwrap().well = false;
+        assert_eq!(plan(&seen).course, Course::Provide);
+    }
+
+    #[test]
+    fn another_connection_and_an_end_of_the_coordinator_call_for_a_new_one() {
+        let mut moved = Observed {
+            running: Some(running(3)),
+            ..seen()
+        };
+        moved.connection = ConnectionSeen::Ready(8);
+        assert_eq!(plan(&moved).course, Course::Provide);
+        let mut ended = Observed {
+            running: Some(running(3)),
+            ..seen()
+        };
+        ended.running.as_mut().unwrap().ended = true;
+        assert_eq!(plan(&ended).course, Course::Provide);
+    }
+
+    #[test]
+    fn a_connection_that_nobody_has_looked_at_yet_is_waited_for() {
+        let unseen = Observed {
+            connection: ConnectionSeen::Unseen,
+            ..seen()
+        };
+        assert_eq!(plan(&unseen).course, Course::Wait);
+    }
+
+    #[test]
+    fn only_a_person_or_a_withdrawn_grant_takes_a_groups_coordinator_away() {
+        let refused = |reason| {
+            let connection = ConnectionSeen::NotReady(reason, String::new());
+            let seen = Observed {
+                connection,
+                ..seen()
+            };
+            plan(&seen).course.suspends()
+        };
+        assert!(refused(Reason::NotGranted));
+        assert!(!refused(Reason::Unreachable));
+        assert!(!refused(Reason::AuthorizationViolation));
+        let alone = Observed {
+            left_alone: true,
+            ..seen()
+        };
+        assert!(plan(&alone).course.suspends());
+        assert!(!plan(&seen()).course.suspends());
+    }
+
+    #[test]
     fn another_object_of_the_same_name_is_provided_anew() {
         let mut other = Observed {
-            running: running(3),
+            running: Some(running(3)),
             ..seen()
         };
         other.running.as_mut().unwrap().same_object = false;

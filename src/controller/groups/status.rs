@@ -2,11 +2,14 @@
 
 use std::time::Duration;
 
+use super::report::rfc3339;
+use super::running::Found;
 use crate::controller::objects::{Conditions, wall_clock};
-use crate::coordinator::{Details, GroupStatus, Phase};
+use crate::coordinator::{Details, GroupStatus, Phase, Rebalance};
 use crate::crd::{
     Autoscaling, AutoscalingMode, BucketStatus, ConditionType, ConsumerGroup, ConsumerGroupStatus,
     LagStatus, MemberStatus, MembersStatus, NatsResource, PartitionsStatus, Reason,
+    RebalanceStatus,
 };
 use crate::group::decide::{Aspect, Trouble};
 use crate::k8s::names;
@@ -16,6 +19,9 @@ pub(super) const APART: Duration = Duration::from_secs(15);
 
 /// The schema's bound of the list of members.
 const LISTED: usize = 100;
+
+/// The schema's bound of a rebalance's reason.
+const LONGEST_REASON: usize = 63;
 
 /// What is known of a group.
 #[derive(Clone, Debug)]
@@ -43,8 +49,7 @@ pub(super) enum Stage<'a> {
 pub(super) struct Running<'a> {
     pub(super) status: &'a GroupStatus,
     pub(super) bucket: BucketStatus,
-    pub(super) streams: &'a [(String, bool)],
-    pub(super) drift: &'a [String],
+    pub(super) found: &'a Found,
     /// For how long partitions have had no owner although members are there.
     pub(super) unassigned_for: Duration,
 }
@@ -61,11 +66,16 @@ pub(super) fn status(object: &ConsumerGroup, known: &Known<'_>) -> ConsumerGroup
         ..before.clone()
     };
     if let Stage::Running(running) = &known.stage {
+        next.last_rebalance = running.status.last_rebalance.as_ref().map(rebalance);
         next.bucket = Some(running.bucket.clone());
-        let resources = running.streams.iter().map(|(name, created)| NatsResource {
-            name: name.clone(),
-            created: *created,
-        });
+        let resources = running
+            .found
+            .streams
+            .iter()
+            .map(|(name, created)| NatsResource {
+                name: name.clone(),
+                created: *created,
+            });
         next.nats_resources = resources.collect();
         if let Some(details) = &running.status.details {
             show(&mut next, details, known.coordinator);
@@ -79,6 +89,18 @@ pub(super) fn status(object: &ConsumerGroup, known: &Known<'_>) -> ConsumerGroup
     next.replicas = Some(replicas);
     next.selector = Some(selector);
     next
+}
+
+fn rebalance(last: &Rebalance) -> RebalanceStatus {
+    let mut reason = last.reason.clone();
+    if let Some((end, _)) = reason.char_indices().nth(LONGEST_REASON) {
+        reason.truncate(end);
+    }
+    RebalanceStatus {
+        reason,
+        at: Some(rfc3339(last.at)),
+        duration: Some(format!("{}ms", last.took.as_millis())),
+    }
 }
 
 fn show(next: &mut ConsumerGroupStatus, details: &Details, coordinator: &str) {
@@ -168,9 +190,10 @@ fn judge(object: &ConsumerGroup, known: &Known<'_>, conditions: &mut Conditions)
             for kind in all {
                 conditions.unknown(kind, Reason::Provisioning, "the group is not provided yet");
             }
-            let ready = match reason {
-                Reason::OwnershipConflict => Reason::OwnershipConflict,
-                _other => Reason::Provisioning,
+            let ready = if *reason == Reason::OwnershipConflict {
+                Reason::OwnershipConflict
+            } else {
+                Reason::Provisioning
             };
             conditions.fails(ConditionType::Ready, ready, message.as_str());
             on_its_way(conditions, *reason, message);
@@ -202,13 +225,12 @@ fn on_its_way(conditions: &mut Conditions, reason: Reason, message: &str) {
 }
 
 fn judge_running(object: &ConsumerGroup, running: &Running<'_>, conditions: &mut Conditions) {
-    conditions.holds(
-        ConditionType::Provisioned,
-        "streams, bucket and description are as declared",
-    );
-    if !running.drift.is_empty() {
-        let words = format!("changed by somebody: {}", running.drift.join("; "));
-        conditions.fails(ConditionType::Provisioned, Reason::DriftDetected, words);
+    let found = provisioned(running.found);
+    match &found {
+        Ok(words) => conditions.holds(ConditionType::Provisioned, words),
+        Err((reason, words)) => {
+            conditions.fails(ConditionType::Provisioned, *reason, words.as_str());
+        }
     }
     let mut troubles = Vec::new();
     for (aspect, found) in &running.status.conditions {
@@ -233,7 +255,35 @@ fn judge_running(object: &ConsumerGroup, running: &Running<'_>, conditions: &mut
             conditions.unknown(kind_of(aspect), Reason::Provisioning, words);
         }
     }
+    if let Err((reason, words)) = &found {
+        conditions.fails(ConditionType::Ready, *reason, words.as_str());
+        return on_its_way(conditions, *reason, words);
+    }
     judge_ready(object, running, &troubles, conditions);
+}
+
+/// Whether what the group needs is there and as it should be, in words.
+fn provisioned(found: &Found) -> Result<String, (Reason, String)> {
+    if !found.gone.is_empty() {
+        let words = format!(
+            "these streams do not exist: {}; make them",
+            found.gone.join(", ")
+        );
+        return Err((Reason::StreamNotFound, words));
+    }
+    if !found.drift.is_empty() {
+        let words = format!(
+            "changed by somebody, and not to be put right: {}",
+            found.drift.join("; ")
+        );
+        return Err((Reason::DriftDetected, words));
+    }
+    let mut words = "streams, bucket and description are as declared".to_owned();
+    for warning in &found.warnings {
+        words.push_str("; ");
+        words.push_str(warning);
+    }
+    Ok(words)
 }
 
 /// Ready: usable. A rebalance never makes it flap, and missing members keep it True.

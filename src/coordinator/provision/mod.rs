@@ -54,6 +54,8 @@ pub enum Missing {
 /// A group that is there.
 #[derive(Clone, Debug)]
 pub struct Provisioned {
+    /// Its name.
+    pub group: GroupRef,
     /// Its bucket.
     pub bucket: Bucket,
     /// What the bucket is.
@@ -68,6 +70,10 @@ pub struct Provisioned {
     pub repaired: Vec<String>,
     /// What of ours is not as it should be and could not be put right, in words.
     pub drift: Vec<String>,
+    /// Streams of a group that exists that are gone and that are not ours to make.
+    pub gone: Vec<String>,
+    /// What works and has a price, in words.
+    pub warnings: Vec<String>,
 }
 
 /// What providing a group has changed.
@@ -147,6 +153,10 @@ pub async fn provide(
     let found = look(connection, terms, group).await?;
     make_streams(connection, terms, group, &found.streams.to_make).await?;
     let (mut repaired, mut drift) = (Vec::new(), Vec::new());
+    if found.meta.is_some() {
+        let again = found.streams.to_make.iter();
+        repaired.extend(again.map(|new| format!("stream {} was gone and is made anew", new.name)));
+    }
     repair_streams(
         connection,
         &found.streams.to_repair,
@@ -175,6 +185,7 @@ pub async fn provide(
         .into_iter()
         .map(|new| (new.name, true));
     Ok(Provisioned {
+        group: group.group.clone(),
         streams: found.streams.streams.into_iter().chain(made).collect(),
         bucket,
         facts,
@@ -182,6 +193,8 @@ pub async fn provide(
         change,
         repaired,
         drift,
+        gone: found.streams.gone,
+        warnings: found.streams.warnings,
     })
 }
 
@@ -346,11 +359,13 @@ fn check_meta(
 }
 
 /// Writes that the group is no longer declared: members drain and stand by. Says whether there was
-/// anything to write. A group of another manager is left alone. // P130
+/// anything to write. A group of another manager is left alone, and so is one that was declared anew
+/// since: of an object with another uid than this one. // P130
 pub async fn mark_deleted(
     connection: &Connection,
     terms: &Terms,
     group: &GroupRef,
+    uid: Option<&str>,
 ) -> Result<bool, ProvisionError> {
     let Some((bucket, _)) = look_at_bucket(connection, terms, group).await? else {
         return Ok(false);
@@ -358,7 +373,8 @@ pub async fn mark_deleted(
     let Some((meta, revision)) = read_meta(&bucket, group).await? else {
         return Ok(false);
     };
-    if meta.manager != terms.manager || meta.state == GroupState::Deleted {
+    let other = uid.is_some_and(|uid| meta.group_uid != uid);
+    if meta.manager != terms.manager || meta.state == GroupState::Deleted || other {
         return Ok(false);
     }
     let next = Meta {

@@ -25,6 +25,10 @@ pub(super) struct Looked {
     pub(super) to_repair: Vec<StreamChange>,
     /// Those that are there, and whether they were made for this group.
     pub(super) streams: Vec<(String, bool)>,
+    /// Those that a group that exists reads, that are gone and that are not ours to make.
+    pub(super) gone: Vec<String>,
+    /// What works and has a price, in words.
+    pub(super) warnings: Vec<String>,
 }
 
 /// Which streams have to be made. One that is there has to be readable, and as wanted.
@@ -60,16 +64,16 @@ pub(super) async fn look(
                 looked
                     .streams
                     .push((stream.clone(), facts.owner.as_ref() == Some(&me)));
-                for warning in facts.warnings() {
-                    tracing::debug!(stream, ?warning, "a property of the stream");
-                }
+                let warnings = facts.warnings();
+                let warnings = warnings.iter().map(|w| format!("stream {stream}: {w}"));
+                looked.warnings.extend(warnings);
             }
             (Err(StreamError::Missing { .. }), Some(new)) if terms.missing != Missing::Refuse => {
                 looked.to_make.push(new.clone());
             }
             // The group exists: its members name what is wrong with their partitions.
             (Err(StreamError::Missing { .. }), _) if exists => {
-                tracing::warn!(group = %group.group, stream, "StreamNotFound: the stream is gone");
+                looked.gone.push(stream.clone());
             }
             (Err(StreamError::Missing { stream }), _) => {
                 let group = group.group.clone();
