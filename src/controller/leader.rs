@@ -305,7 +305,7 @@ async fn look_at_group(object: &Group, office: &Arc<Office>) -> Result<Action, K
     let group = match &object.0 {
         Ok(group) => group,
         Err(invalid) => {
-            office.present.refers(&ObjectKey::of(&*object), None);
+            office.present.refers(&ObjectKey::of(object), None);
             groups::report_invalid(&leader.client, invalid).await?;
             return Ok(Action::await_change());
         }
@@ -419,7 +419,7 @@ async fn look_at_connection(object: &Nats, office: &Arc<Office>) -> Result<Actio
     if office.usable(&key) != before {
         office.look_at_groups_of(&key);
     }
-    gone::sweep(&office, &key).await;
+    gone::sweep(office, &key).await;
     Ok(Action::requeue(again))
 }
 

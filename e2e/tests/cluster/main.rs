@@ -7,4 +7,5 @@
     reason = "a test stops where it is surprised"
 )]
 
+mod chart;
 mod life;
