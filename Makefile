@@ -3,10 +3,10 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools tools-kube tools-helm packages images build test demo demo-local lint fmt clean
+.PHONY: help tools tools-kube tools-helm packages images cluster cluster-down build test demo demo-local lint fmt clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
 tools: tools/bin/.stamp ## build the pinned nats-server and nats CLI into tools/bin (once)
 
@@ -40,7 +40,7 @@ tools/bin/.helm: tools/helm/go.mod tools/helm/go.sum
 PACKAGES := containerd runc containernetworking-plugins iptables nftables busybox-static
 
 packages: ## install what a test cluster's node needs (as root on Debian or Ubuntu)
-	@if command -v containerd runc nft >/dev/null && [ -x /usr/lib/cni/ptp ] && [ -x /bin/busybox ]; then :; \
+	@if command -v containerd >/dev/null && command -v runc >/dev/null && command -v nft >/dev/null && [ -x /usr/lib/cni/ptp ] && [ -x /bin/busybox ]; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends $(PACKAGES); \
 	else \
@@ -52,6 +52,15 @@ images: tools packages ## write the images of test clusters into target/images
 		--target x86_64-unknown-linux-gnu --target-dir target/static
 	cargo build --workspace --bins --locked
 	target/debug/images target/static/x86_64-unknown-linux-gnu/image/lockstep target/images
+
+CLUSTER := target/cluster
+
+cluster: tools-kube tools-helm images ## start a whole Kubernetes that stays, with these images, and say how to use it
+	@target/debug/cluster up $(CLUSTER)
+
+cluster-down: ## end it
+	cargo build -p lockstep-e2e --bin cluster --locked
+	@target/debug/cluster down $(CLUSTER)
 
 build: ## build everything, tests and demo included
 	cargo build --workspace --all-targets --locked

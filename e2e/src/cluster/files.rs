@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::process::Command;
+
+use super::host;
 
 /// Writes the configuration of every component into the node's folder.
 pub(super) fn write(folder: &Path, cgroup: &str) -> io::Result<()> {
@@ -64,26 +67,57 @@ fn dns(folder: &Path) -> String {
     )
 }
 
-/// `restrict_oom_score_adj`: a root without CAP_SYS_RESOURCE may not lower it, and runc would die of
-/// trying, with words that say nothing of it.
+/// `restrict_oom_score_adj`: a root without `CAP_SYS_RESOURCE` may not lower it, and runc would
+/// die of trying, with words that say nothing of it.
 fn containerd(folder: &Path) -> String {
+    let plugins = host::cni_plugins().unwrap_or("/usr/lib/cni");
+    let conf = folder.join("cni");
+    let conf = conf.display();
+    if containerd_major() >= 2 {
+        return format!(
+            r#"version = 3
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "lockstep.test/pause:1"
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.cri.v1.runtime".cni]
+    bin_dirs = ["{plugins}"]
+    conf_dir = "{conf}"
+  [plugins."io.containerd.cri.v1.runtime".containerd]
+    default_runtime_name = "runc"
+    [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+      runtime_type = "io.containerd.runc.v2"
+      [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+        SystemdCgroup = false
+"#
+        );
+    }
     format!(
         r#"version = 2
 [plugins."io.containerd.grpc.v1.cri"]
   sandbox_image = "lockstep.test/pause:1"
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "/usr/lib/cni"
-    conf_dir = "{}/cni"
+    bin_dir = "{plugins}"
+    conf_dir = "{conf}"
   [plugins."io.containerd.grpc.v1.cri".containerd]
     default_runtime_name = "runc"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
       [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
         SystemdCgroup = false
-"#,
-        folder.display()
+"#
     )
+}
+
+/// The keys of its configuration changed with version 2. Its answer: `containerd SOURCE v2.1.4 COMMIT`.
+fn containerd_major() -> u32 {
+    let said = Command::new("containerd").arg("--version").output();
+    let said = said.map(|output| output.stdout).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let version = said.split_whitespace().nth(2).unwrap_or_default();
+    let major = version.trim_start_matches('v').split('.').next();
+    major.and_then(|major| major.parse().ok()).unwrap_or(1)
 }
 
 /// `ptp` routes each pod through the node; a bridge would need kernel settings of the machine.

@@ -6,6 +6,7 @@
 
 mod api;
 mod files;
+mod host;
 mod node;
 mod pki;
 mod system;
@@ -18,7 +19,8 @@ use std::time::Duration;
 use crate::process::Finished;
 
 pub use api::{ASSETS_VARIABLE, ApiServer};
-pub use node::{NODE, Node, inside, unavailable};
+pub use host::unavailable;
+pub use node::{NODE, Node, inside};
 pub use system::System;
 
 /// How long a command may take.

@@ -2,8 +2,9 @@
 //!
 //! `unshare` starts `cluster/node.sh` as process 1 of new mount, network and pid namespaces; every
 //! component, container, link, rule and mount lives in there, on the usual paths and ports. Killing
-//! that one process ends them all; only cgroup folders outlive it, and are removed. So two clusters
-//! do not see each other, and a test that is killed leaves nothing behind.
+//! that one process ends them all; only cgroup folders and the node's own folder outlive it, and a
+//! sweeper removes them. So two clusters do not see each other, and a test that is killed leaves
+//! nothing behind.
 //!
 //! Code that talks to the cluster has to be in its network: [`inside`] runs a test there.
 
@@ -18,6 +19,7 @@ use std::time::Duration;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
+use super::host::{self, Sweeper, unavailable};
 use super::{ClusterError, files, pki};
 use crate::children::{self, Child};
 use crate::process::Finished;
@@ -29,54 +31,12 @@ pub const NODE: Ipv4Addr = Ipv4Addr::new(10, 88, 0, 1);
 /// How long a cluster may take until a pod can be made; generous for a loaded machine.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// How long the kernel may take to let go of a cgroup.
-const CGROUPS_GONE_WITHIN: u32 = 200;
-
-const CGROUPS: &str = "/sys/fs/cgroup";
-
 /// A running node. Dropping it ends everything on it.
 #[derive(Debug)]
 pub struct Node {
     folder: TempDir,
-    cgroup: String,
     process: Option<Child>,
-}
-
-/// Why no node can run on this machine; none if one can.
-pub fn unavailable() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("it needs root".to_owned());
-    }
-    let programs = ["containerd", "runc", "nft", "ctr", "unshare", "nsenter"];
-    let missing: Vec<&str> = programs
-        .into_iter()
-        .filter(|program| !on_path(program))
-        .collect();
-    if !missing.is_empty() {
-        return Some(format!("{missing:?} are not installed: `make packages`"));
-    }
-    if !Path::new("/usr/lib/cni/ptp").is_file() {
-        return Some("the CNI plugins are not installed: `make packages`".to_owned());
-    }
-    let probe = Path::new(CGROUPS).join("memory/lockstep-probe");
-    let probe = if probe.parent().is_some_and(Path::is_dir) {
-        probe
-    } else {
-        Path::new(CGROUPS).join("lockstep-probe")
-    };
-    match std::fs::create_dir(&probe) {
-        Ok(()) => std::fs::remove_dir(&probe)
-            .err()
-            .map(|error| error.to_string()),
-        Err(error) => Some(format!("no cgroups can be made ({error})")),
-    }
-}
-
-fn on_path(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .any(|folder| folder.join(program).is_file())
+    sweeper: Sweeper,
 }
 
 /// Starts a node with these images and runs a test within its network; where no node can run, one
@@ -96,29 +56,32 @@ where
     }
     let images = images.to_vec();
     // A thread of its own: it never leaves the node's network again.
-    let run = std::thread::spawn(move || {
-        let runtime = || {
-            tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(2)
-                .enable_all()
-                .build()
-        };
-        let node =
-            Node::start(&images).unwrap_or_else(|error| std::panic::panic_any(error.to_string()));
-        if let Err(error) = node.enter() {
-            std::panic::panic_any(error.to_string());
-        }
-        let runtime = runtime().unwrap_or_else(|error| std::panic::panic_any(error.to_string()));
-        runtime.block_on(async move {
-            if let Err(error) = node.ready().await {
-                std::panic::panic_any(format!("{error}\n{}", node.tails()));
-            }
-            test(node).await;
-        });
-    });
-    if let Err(panic) = run.join() {
-        std::panic::resume_unwind(panic);
+    let run = std::thread::spawn(move || start_and_run(&images, test));
+    match run.join() {
+        Ok(Ok(())) => {}
+        #[expect(clippy::panic, reason = "a test ends here")]
+        Ok(Err(error)) => panic!("{error}"),
+        Err(panic) => std::panic::resume_unwind(panic),
     }
+}
+
+fn start_and_run<F, Fut>(images: &[PathBuf], test: F) -> Result<(), ClusterError>
+where
+    F: FnOnce(Node) -> Fut,
+    Fut: Future<Output = ()>,
+{
+    let node = Node::start(images)?;
+    node.enter()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    runtime.block_on(async move {
+        let ready = node.ready().await;
+        ready.map_err(|error| ClusterError::new(format!("{error}\n{}", node.tails())))?;
+        test(node).await;
+        Ok(())
+    })
 }
 
 // === impl Node ===
@@ -151,10 +114,11 @@ impl Node {
         pki::write(&root.join("pki"), &names)?;
         pki::write_kubeconfigs(&root.join("pki"), &format!("https://{NODE}:6443"))?;
         files::write(root, &cgroup)?;
-        make_cgroups(&cgroup)?;
+        let sweeper = Sweeper::start(&cgroup, root)?;
+        host::make_cgroups(&cgroup)?;
         let mut node = Self {
-            cgroup,
             process: None,
+            sweeper,
             folder,
         };
         let bin = super::tool("kubelet")?;
@@ -339,6 +303,7 @@ impl Node {
     /// Leaves the folder where it is when this ends, for people to look at; its path.
     pub fn keep_folder(&mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
+        self.sweeper.keep_folder();
         self.folder().to_owned()
     }
 }
@@ -346,58 +311,6 @@ impl Node {
 impl Drop for Node {
     fn drop(&mut self) {
         drop(self.process.take()); // kill -9, and `--kill-child` passes it on
-        for _ in 0..CGROUPS_GONE_WITHIN {
-            if remove_cgroups(&self.cgroup) {
-                return;
-            }
-            std::thread::park_timeout(Duration::from_millis(25));
-        }
+        self.sweeper.end();
     }
-}
-
-/// The kubelet wants its root cgroup to be there, in each hierarchy.
-fn make_cgroups(name: &str) -> io::Result<()> {
-    for hierarchy in hierarchies() {
-        std::fs::create_dir_all(hierarchy.join(name))?;
-    }
-    let cpusets = Path::new(CGROUPS).join("cpuset");
-    for file in ["cpuset.cpus", "cpuset.mems"] {
-        // A new cpuset of version 1 has none of either, and takes no process.
-        if let Ok(all) = std::fs::read(cpusets.join(file)) {
-            std::fs::write(cpusets.join(name).join(file), all)?;
-        }
-    }
-    Ok(())
-}
-
-fn hierarchies() -> Vec<PathBuf> {
-    let root = Path::new(CGROUPS);
-    if root.join("cgroup.procs").is_file() {
-        return vec![root.to_owned()];
-    }
-    let entries = std::fs::read_dir(root).into_iter().flatten().flatten();
-    let folders = entries.map(|entry| entry.path());
-    folders
-        .filter(|path| path.join("cgroup.procs").is_file())
-        .collect()
-}
-
-/// Removes the node's cgroups from the leaves up; whether none is left.
-fn remove_cgroups(name: &str) -> bool {
-    fn remove(folder: &Path) {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            if entry.path().is_dir() {
-                remove(&entry.path());
-            }
-        }
-        drop(std::fs::remove_dir(folder)); // what is busy is tried again
-    }
-    let folders = hierarchies()
-        .into_iter()
-        .map(|hierarchy| hierarchy.join(name));
-    let folders: Vec<PathBuf> = folders.filter(|folder| folder.exists()).collect();
-    for folder in &folders {
-        remove(folder);
-    }
-    folders.iter().all(|folder| !folder.exists())
 }

@@ -1,4 +1,4 @@
-//! The whole of Lockstep on a real cluster: chart, webhook, sidecars, kubelet.
+//! The whole of Lockstep on a real cluster: chart, webhook, sidecars, kubelet; and the cluster itself.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,3 +9,4 @@
 
 mod chart;
 mod life;
+mod node;

@@ -1,0 +1,228 @@
+//! The node itself: it runs pods, its components die and come back, and nothing of it stays.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use lockstep_e2e::children;
+use lockstep_e2e::cluster::{self, Node, images, inside};
+use lockstep_e2e::until::{until, until_sync};
+
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// A cluster may take that long to come up on a machine that tests something else as well.
+const UP_WITHIN: Duration = Duration::from_secs(180);
+
+const POD: &str = r#"{
+  "apiVersion": "v1",
+  "kind": "Pod",
+  "metadata": {"name": "plain"},
+  "spec": {
+    "terminationGracePeriodSeconds": 1,
+    "containers": [{
+      "name": "main",
+      "image": "lockstep.test/pause:1",
+      "imagePullPolicy": "Never"
+    }]
+  }
+}"#;
+
+/// What a node would leave, if it left anything.
+#[derive(Clone, Debug)]
+struct Traces {
+    folder: PathBuf,
+    cgroup: String,
+    init: u32,
+}
+
+// === impl Traces ===
+
+impl Traces {
+    fn of(folder: &Path, init: u32) -> Self {
+        let name = folder.file_name().unwrap();
+        let traces = Self {
+            folder: folder.to_owned(),
+            cgroup: name.to_str().unwrap().to_owned(),
+            init,
+        };
+        // Else the absence of all of it would show nothing.
+        assert_eq!(traces.found().len(), 3, "{:?}", traces.found());
+        traces
+    }
+
+    /// What there is of it on this machine.
+    fn found(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if self.folder.exists() {
+            found.push(format!("the folder {}", self.folder.display()));
+        }
+        let cgroups = Command::new("find")
+            .args(["/sys/fs/cgroup", "-maxdepth", "2", "-name", &self.cgroup])
+            .output()
+            .unwrap();
+        if !cgroups.stdout.is_empty() {
+            found.push(format!(
+                "cgroups {}",
+                String::from_utf8_lossy(&cgroups.stdout)
+            ));
+        }
+        // Every component and every container's shim has the folder or the node's name about it.
+        let processes = Command::new("pgrep")
+            .args(["-a", "-f", self.folder.to_str().unwrap()])
+            .output()
+            .unwrap();
+        let alive = Path::new("/proc").join(self.init.to_string()).exists();
+        if alive || !processes.stdout.is_empty() {
+            let listed = String::from_utf8_lossy(&processes.stdout).into_owned();
+            found.push(format!("processes: {} {listed}", self.init));
+        }
+        found
+    }
+
+    async fn gone(&self) {
+        until_sync("trace of the node that is gone", WITHIN, || {
+            let found = self.found();
+            if found.is_empty() {
+                Ok(())
+            } else {
+                Err(found.join("; "))
+            }
+        })
+        .await
+        .unwrap();
+    }
+}
+
+async fn run_pod(node: &Node) {
+    let file = node.folder().join("pod.json");
+    std::fs::write(&file, POD).unwrap();
+    let applied = node.kubectl(&["apply", "-f", file.to_str().unwrap()]).await;
+    let applied = applied.unwrap();
+    assert_eq!(applied.code, Some(0), "{}", applied.stderr);
+    pod_is_ready(node).await;
+}
+
+async fn pod_is_ready(node: &Node) {
+    until("ready pod", WITHIN, async || {
+        let ready = r#"jsonpath={.status.conditions[?(@.type=="Ready")].status}"#;
+        let asked = node.kubectl(&["get", "pod", "plain", "-o", ready]).await;
+        let asked = asked.map_err(|error| error.to_string())?;
+        if asked.stdout == "True" {
+            return Ok(());
+        }
+        let said = node.kubectl(&["describe", "pod", "plain"]).await;
+        Err(format!(
+            "{}{}",
+            asked.stderr,
+            said.map_err(|e| e.to_string())?.stdout
+        ))
+    })
+    .await
+    .unwrap();
+}
+
+async fn restarts(node: &Node) -> String {
+    let count = "jsonpath={.status.containerStatuses[0].restartCount}";
+    let asked = node.kubectl(&["get", "pod", "plain", "-o", count]).await;
+    asked.unwrap().stdout
+}
+
+#[test]
+fn a_pod_runs_and_nothing_stays_of_the_node() {
+    let (tell, told) = channel();
+    inside(&images(), async move |node| {
+        run_pod(&node).await;
+        tell.send(Traces::of(node.folder(), node.init().unwrap()))
+            .unwrap();
+    });
+    let Ok(traces) = told.recv() else { return }; // skipped
+    // Its first process stays a zombie until the machine's own first process has seen its end.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(traces.gone());
+}
+
+#[test]
+fn two_nodes_run_at_once_and_do_not_see_each_other() {
+    let (first_up, seen_by_second) = channel();
+    let (second_up, seen_by_first) = channel();
+    let first = std::thread::spawn(move || {
+        inside(&images(), async move |node| {
+            run_pod(&node).await;
+            first_up.send(()).unwrap();
+            seen_by_first
+                .recv_timeout(UP_WITHIN)
+                .expect("the second node with its pod");
+            pod_is_ready(&node).await;
+        });
+    });
+    inside(&images(), async move |node| {
+        // The first one's pod has the same name, on a node of the same name and address.
+        seen_by_second
+            .recv_timeout(UP_WITHIN)
+            .expect("the first node with its pod");
+        let pods = node.kubectl(&["get", "pods", "-o", "name"]).await.unwrap();
+        assert_eq!((pods.code, pods.stdout.as_str()), (Some(0), ""));
+        run_pod(&node).await;
+        second_up.send(()).unwrap();
+    });
+    first.join().unwrap();
+}
+
+#[test]
+fn the_api_server_and_the_kubelet_die_and_come_back_and_a_pod_goes_on() {
+    inside(&images(), async move |node| {
+        run_pod(&node).await;
+        for component in ["kube-apiserver", "kubelet"] {
+            node.signal(component, "KILL").await.unwrap();
+            node.restart(component).await.unwrap();
+        }
+        pod_is_ready(&node).await;
+        assert_eq!(restarts(&node).await, "0");
+        // The kubelet that came back makes pods as its predecessor did.
+        let again = ["delete", "pod", "plain", "--now"];
+        until("answer of the API server", WITHIN, async || {
+            let deleted = node.kubectl(&again).await.map_err(|e| e.to_string())?;
+            if deleted.code == Some(0) {
+                Ok(())
+            } else {
+                Err(deleted.stderr)
+            }
+        })
+        .await
+        .unwrap();
+        run_pod(&node).await;
+    });
+}
+
+#[tokio::test]
+async fn a_cluster_whose_keeper_is_killed_leaves_nothing() {
+    if let Some(why) = cluster::unavailable() {
+        cluster::skip(&why);
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cluster"));
+    command.arg("keep").arg(place.path());
+    let mut keeper = children::start(command, &place.path().join("log")).unwrap();
+    until_sync("ready cluster", UP_WITHIN, || {
+        let running = keeper.is_running();
+        if place.path().join("ready").exists() {
+            Ok(())
+        } else {
+            Err(format!("running: {running}"))
+        }
+    })
+    .await
+    .unwrap_or_else(|late| panic!("{late}\n{}", keeper.tail()));
+    let asked = Command::new(place.path().join("bin/kubectl"))
+        .args(["get", "nodes", "-o", "name"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&asked.stdout), "node/e2e\n");
+    let logs = std::fs::read_link(place.path().join("logs")).unwrap();
+    let init = std::fs::read_to_string(place.path().join("ready")).unwrap();
+    let traces = Traces::of(logs.parent().unwrap(), init.trim().parse().unwrap());
+    keeper.kill().unwrap();
+    traces.gone().await;
+}
