@@ -54,6 +54,16 @@ async fn play(node: Node) -> Outcome<()> {
     system.settles(3).await?;
     system.flows(200).await;
     show(&system).await?;
+    lose_pods_and_the_controller(&system).await?;
+    let verdict = system.ends_well(&Expectations::default()).await?;
+    say(&verdict.to_string());
+    let seconds = (lockstep_e2e::clock::now() - started).as_secs();
+    say(&json!({ "passed": verdict.passed, "seconds": seconds }).to_string());
+    Ok(())
+}
+
+/// A pod is deleted, one is killed, and the controller is.
+async fn lose_pods_and_the_controller(system: &System) -> Outcome<()> {
     let pods = system.pods().await?;
     say(&format!("$ kubectl delete pod {}", pods[0]));
     system
@@ -99,11 +109,7 @@ async fn play(node: Node) -> Outcome<()> {
         .kubectl(&["scale", "deployment", "orders", "--replicas=2"])
         .await?;
     system.settles(2).await?;
-    show(&system).await?;
-    let verdict = system.ends_well(&Expectations::default()).await?;
-    say(&verdict.to_string());
-    let seconds = (lockstep_e2e::clock::now() - started).as_secs();
-    say(&json!({ "passed": verdict.passed, "seconds": seconds }).to_string());
+    show(system).await?;
     Ok(())
 }
 

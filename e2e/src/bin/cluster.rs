@@ -1,9 +1,11 @@
 //! A whole cluster that stays until it is told to go: `make cluster`, `make cluster-down`.
 //!
-//!     cluster check            says why no cluster can run on this machine, if none can
-//!     cluster up FOLDER        starts one, unless it runs, and lays commands for it into FOLDER
-//!     cluster down FOLDER      ends it
-//!     cluster keep FOLDER      what `up` leaves running: the cluster lives as long as this process
+//! ```text
+//! cluster check            says why no cluster can run on this machine, if none can
+//! cluster up FOLDER        starts one, unless it runs, and lays commands for it into FOLDER
+//! cluster down FOLDER      ends it
+//! cluster keep FOLDER      what `up` leaves running: the cluster lives as long as this process
+//! ```
 
 use std::fmt::Display;
 use std::fs::{File, TryLockError};

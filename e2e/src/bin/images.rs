@@ -1,6 +1,8 @@
 //! Writes the images that test clusters run, from programs that were built before: `make images`.
 //!
-//!     images LOCKSTEP_PROGRAM FOLDER
+//! ```text
+//! images LOCKSTEP_PROGRAM FOLDER
+//! ```
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ pub(super) fn write(folder: &Path, names: &[&str]) -> io::Result<()> {
     std::fs::write(folder.join("tokens.csv"), tokens.collect::<String>())
 }
 
-/// Writes a kubeconfig for each user of [`write`]: `<token>.conf`.
+/// Writes a kubeconfig for each user of [`write()`]: `<token>.conf`.
 pub(super) fn write_kubeconfigs(folder: &Path, server: &str) -> io::Result<()> {
     for (token, ..) in USERS {
         let ca = folder.join("ca.crt");

@@ -122,12 +122,6 @@ async fn pod_is_ready(node: &Node) {
     .unwrap();
 }
 
-async fn restarts(node: &Node) -> String {
-    let count = "jsonpath={.status.containerStatuses[0].restartCount}";
-    let asked = node.kubectl(&["get", "pod", "plain", "-o", count]).await;
-    asked.unwrap().stdout
-}
-
 #[test]
 fn a_pod_runs_and_nothing_stays_of_the_node() {
     let (tell, told) = channel();
@@ -167,32 +161,6 @@ fn two_nodes_run_at_once_and_do_not_see_each_other() {
         second_up.send(()).unwrap();
     });
     first.join().unwrap();
-}
-
-#[test]
-fn the_api_server_and_the_kubelet_die_and_come_back_and_a_pod_goes_on() {
-    inside(&images(), async move |node| {
-        run_pod(&node).await;
-        for component in ["kube-apiserver", "kubelet"] {
-            node.signal(component, "KILL").await.unwrap();
-            node.restart(component).await.unwrap();
-        }
-        pod_is_ready(&node).await;
-        assert_eq!(restarts(&node).await, "0");
-        // The kubelet that came back makes pods as its predecessor did.
-        let again = ["delete", "pod", "plain", "--now"];
-        until("answer of the API server", WITHIN, async || {
-            let deleted = node.kubectl(&again).await.map_err(|e| e.to_string())?;
-            if deleted.code == Some(0) {
-                Ok(())
-            } else {
-                Err(deleted.stderr)
-            }
-        })
-        .await
-        .unwrap();
-        run_pod(&node).await;
-    });
 }
 
 #[tokio::test]

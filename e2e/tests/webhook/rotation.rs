@@ -25,6 +25,7 @@ const FAST: Lifetimes = Lifetimes {
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::too_many_lines, reason = "one story")]
 async fn no_pod_is_refused_while_certificates_and_authorities_change() {
     let stage = Stage::without_controller(ApiServer::start().await.unwrap()).await;
     let client = stage.api.client().await.unwrap();

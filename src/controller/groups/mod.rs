@@ -1,6 +1,6 @@
 //! Consumer groups, as `ConsumerGroup` objects declare them: observe, validate, plan, apply, report.
 //!
-//! [`plan`] and [`status`] are pure; [`reconcile`] does what they say. A group that is provided has a
+//! [`mod@plan`] and [`mod@status`] are pure; [`mod@reconcile`] does what they say. A group that is provided has a
 //! coordinator of its own, which runs until the object is gone or this process no longer leads.
 
 mod cleanup;
