@@ -83,6 +83,9 @@ pub(super) struct Flags {
     #[arg(long, env = "LOCKSTEP_CLEANUP_TIMEOUT", value_name = "DURATION", default_value = "5m",
           value_parser = parse_duration)]
     cleanup_timeout: Duration,
+    /// Let Kubernetes choose the pods that go when a Deployment shrinks: the youngest
+    #[arg(long, env = "LOCKSTEP_NO_POD_DELETION_COST")]
+    no_pod_deletion_cost: bool,
     /// Address for /metrics, /healthz, /readyz
     #[arg(long, env = "LOCKSTEP_HTTP_ADDR", value_name = "ADDR")]
     http_addr: Option<SocketAddr>,
@@ -199,6 +202,7 @@ impl Flags {
             metrics_per_partition: self.metrics_per_partition,
             max_concurrent_groups: self.max_concurrent_groups,
             cleanup_timeout: self.cleanup_timeout,
+            pod_deletion_costs: !self.no_pod_deletion_cost,
             namespace,
         })
     }

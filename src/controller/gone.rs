@@ -125,6 +125,7 @@ fn wake_the_connection_of(office: &Office, group: &ObjectKey) {
 
 async fn group_is_gone(office: &Arc<Office>, key: ObjectKey, uid: String) {
     let (leader, running) = (&office.leader, office.leader.running.clone());
+    leader.scaling.forget(&key);
     let told = groups::group_is_gone(&key, &uid, &leader.manager, &leader.connections).await;
     if !told {
         // With the next look at a connection.

@@ -10,7 +10,7 @@ use kube::api::Api;
 use kube::core::NamespaceResourceScope;
 use kube::core::error_boundary::DeserializeGuard;
 use kube::runtime::controller::{Action, Controller};
-use kube::runtime::reflector::ObjectRef;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::{controller, watcher};
 use kube::{Client, Resource};
 use tokio::sync::{Semaphore, mpsc};
@@ -23,7 +23,9 @@ use super::gone;
 use super::groups::{self, Again, Running};
 use super::namespaces::Namespaces;
 use super::objects::ObjectKey;
+use super::pods::Pods;
 use super::present::{Kind, Present, Reference};
+use super::scaling::{self, Scaling};
 use super::settings::Settings;
 use crate::clock;
 use crate::coordinator::GroupCoordinator;
@@ -66,6 +68,8 @@ pub(super) struct Leader {
     pub(super) connections: Connections,
     pub(super) namespaces: Namespaces,
     pub(super) running: Running,
+    pub(super) pods: Pods,
+    pub(super) scaling: Scaling,
 }
 
 /// One term of leading: what its reconciles share.
@@ -83,6 +87,7 @@ pub(super) struct Office {
 /// The objects of one namespace, or of all.
 pub(super) struct Scope {
     pub(super) namespace: Option<String>,
+    groups: Store<Group>,
     wake_group: mpsc::Sender<ObjectRef<Group>>,
     wake_connection: mpsc::Sender<ObjectRef<Nats>>,
 }
@@ -123,10 +128,16 @@ impl Leader {
         office.tasks.spawn("figures", |stop| prune(pruner, stop));
         let watches = 0..office.scopes.len();
         let gone = watches.map(|scope| gone::watch(&office, scope));
+        let wake = |group: &ObjectKey| office.wake_group(group);
+        let pods = office.scopes.iter().map(|scope| {
+            let namespace = scope.namespace.as_deref();
+            self.pods.follow(&self.client, namespace, &wake)
+        });
         tokio::select! {
             () = over.cancelled() => {}
             _ = join_all(running) => {}
             _ = join_all(gone) => {}
+            _ = join_all(pods) => {}
         }
         office.tasks.stop().await;
     }
@@ -135,6 +146,8 @@ impl Leader {
     pub(super) async fn stopped(&self) {
         self.running.stop_all().await;
         self.connections.close().await;
+        self.pods.forget_all();
+        self.scaling.forget_all();
     }
 
     pub(super) fn api<K>(&self, namespace: Option<&String>) -> Api<K>
@@ -176,6 +189,7 @@ impl Leader {
             .graceful_shutdown_on(over.clone().cancelled_owned());
         let scope = Scope {
             namespace,
+            groups: groups.store(),
             wake_group,
             wake_connection,
         };
@@ -200,6 +214,14 @@ impl Office {
                 .is_none_or(|namespace| *namespace == key.namespace)
         };
         self.scopes.iter().find(covers)
+    }
+
+    /// An older group with the same target as this one.
+    fn rival_of(&self, group: &ConsumerGroup) -> Option<String> {
+        group.spec.scale_target_ref.as_ref()?;
+        let all = self.scopes.iter().flat_map(|scope| scope.groups.state());
+        let all: Vec<_> = all.collect();
+        scaling::rival(group, all.iter().filter_map(|other| other.0.as_ref().ok()))
     }
 
     /// Groups that refer to a connection, and how many of them need it to clean up.
@@ -339,6 +361,11 @@ async fn look_at_group(object: &Group, office: &Arc<Office>) -> Result<Action, K
             id: &leader.settings.id,
             session_timeout: leader.settings.lease_duration,
             cleanup_timeout: leader.settings.cleanup_timeout,
+            figures: &leader.figures,
+            pods: &leader.pods,
+            scaling: &leader.scaling,
+            rival: office.rival_of(group),
+            deletion_costs: leader.settings.pod_deletion_costs,
             news: &news,
         },
     )

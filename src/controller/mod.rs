@@ -13,8 +13,10 @@ pub mod injection;
 mod leader;
 mod namespaces;
 mod objects;
+mod pods;
 mod present;
 mod run;
+mod scaling;
 mod settings;
 
 pub use run::{ControllerError, run};

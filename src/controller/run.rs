@@ -15,6 +15,8 @@ use super::connections::Connections;
 use super::groups::Running;
 use super::leader::Leader;
 use super::namespaces::Namespaces;
+use super::pods::Pods;
+use super::scaling::Scaling;
 use super::settings::Settings;
 use crate::chance;
 use crate::clock;
@@ -106,6 +108,8 @@ pub async fn run(
         figures,
         connections: Connections::default(),
         running: Running::default(),
+        pods: Pods::default(),
+        scaling: Scaling::default(),
     };
     let ended_early = tasks.stopping();
     let result = tokio::select! {

@@ -28,6 +28,9 @@ pub struct Settings {
     pub metrics_per_partition: usize,
     /// Groups that are provided in NATS at once.
     pub max_concurrent_groups: u16,
+    /// Whether pods of a Deployment may be given a deletion cost, so that those go whose departure
+    /// moves least; else the youngest go.
+    pub pod_deletion_costs: bool,
     /// How long cleaning up is tried before it is given up.
     pub cleanup_timeout: Duration,
 }

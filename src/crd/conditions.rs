@@ -180,6 +180,8 @@ words! {
         ScalerConflict,
         /// The target's pods are not of this group.
         TargetNotInGroup,
+        /// The target cannot be read or scaled.
+        TargetUnavailable,
         /// The target is rolling out.
         RollingOut,
         /// More members than partitions are of no use.

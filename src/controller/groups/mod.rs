@@ -5,6 +5,7 @@
 
 mod cleanup;
 mod grant;
+mod outside;
 mod plan;
 mod provide;
 mod reconcile;

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use super::Running;
 use super::cleanup;
 use super::grant::is_granted;
+use super::outside;
 use super::plan::{ConnectionSeen, Course, Finalizer, Observed, RunningSeen, plan};
 use super::provide::provide;
 use super::report::report;
@@ -18,10 +19,12 @@ use crate::clock;
 use crate::controller::connections::{Connections, Usable, View};
 use crate::controller::namespaces::Namespaces;
 use crate::controller::objects::{ObjectKey, deleted_since, has_finalizer, is_left_alone};
+use crate::controller::pods::Pods;
+use crate::controller::scaling::{Scaling, ScalingReport};
 use crate::coordinator::GroupCoordinator;
 use crate::crd::{ConsumerGroup, DeletionPolicy, Reason, ValidGroup};
 use crate::k8s::{self, Events, FieldManager, K8sError, names};
-use crate::metrics::CoordinatorMetrics;
+use crate::metrics::{ControllerMetrics, CoordinatorMetrics};
 
 /// How often everything is looked at although nothing happened.
 const RESYNC: Duration = Duration::from_secs(300);
@@ -59,6 +62,13 @@ pub(in crate::controller) struct Needs<'a> {
     pub(in crate::controller) id: &'a str,
     pub(in crate::controller) session_timeout: Duration,
     pub(in crate::controller) cleanup_timeout: Duration,
+    pub(in crate::controller) figures: &'a ControllerMetrics,
+    pub(in crate::controller) pods: &'a Pods,
+    pub(in crate::controller) scaling: &'a Scaling,
+    /// An older group with the same target.
+    pub(in crate::controller) rival: Option<String>,
+    /// Whether pods may be given a deletion cost.
+    pub(in crate::controller) deletion_costs: bool,
     /// Is told when the coordinator of this object has news.
     pub(in crate::controller) news: &'a (dyn Fn(&GroupCoordinator, &ObjectKey) + Sync),
 }
@@ -71,6 +81,15 @@ pub(in crate::controller) async fn reconcile(
     let key = ObjectKey::of(object);
     let (seen, usable) = observe(object, &key, needs).await?;
     let plan = plan(&seen);
+    let scaling = match plan.course {
+        // Its replicas are adopted before anything else is written.
+        Course::Refuse(..) | Course::Watch | Course::Provide => {
+            outside::scale(object, &key, needs).await
+        }
+        Course::LeaveAlone | Course::LetGo | Course::Wait | Course::CleanUp | Course::GiveUp => {
+            ScalingReport::default()
+        }
+    };
     keep_finalizer(object, &key, needs, plan.finalizer).await?;
     if plan.course.suspends() {
         needs.running.stop(&key).await;
@@ -87,7 +106,7 @@ pub(in crate::controller) async fn reconcile(
         Course::Watch => None,
         Course::Provide => match (usable, ValidGroup::try_from(object)) {
             (Some(usable), Ok(group)) => {
-                announce(object, &key, needs).await?;
+                announce(object, &key, needs, &scaling).await?;
                 // It is never closed: an error would only mean that nothing bounds it.
                 let _turn = needs.providing.acquire().await;
                 provide(object, &key, needs, &usable, &group).await
@@ -95,7 +114,12 @@ pub(in crate::controller) async fn reconcile(
             (None, _) | (_, Err(_)) => None,
         },
     };
-    report(object, &key, needs, stage).await
+    outside::tell(object, &key, needs, &scaling);
+    let again = report(object, &key, needs, stage, &scaling).await?;
+    Ok(match (again, scaling.requeue_after) {
+        (Again::In(wait), Some(sooner)) => Again::In(wait.min(sooner)),
+        (Again::Later | Again::In(_), _) => again,
+    })
 }
 
 /// The first that is written of a group: where autoscalers find its pods.
@@ -103,6 +127,7 @@ async fn announce(
     object: &ConsumerGroup,
     key: &ObjectKey,
     needs: &Needs<'_>,
+    scaling: &ScalingReport,
 ) -> Result<(), K8sError> {
     let known = object.status.as_ref();
     if known.is_some_and(|status| status.selector.is_some()) {
@@ -110,7 +135,8 @@ async fn announce(
     }
     let words = "the group is being provided".to_owned();
     let stage = Stage::NotProvided(Reason::Provisioning, words);
-    report(object, key, needs, Some(stage)).await.map(drop)
+    let told = report(object, key, needs, Some(stage), scaling).await;
+    told.map(drop)
 }
 
 fn refused(seen: &Observed, reason: Reason, message: String) -> Stage<'static> {

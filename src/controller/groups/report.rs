@@ -13,6 +13,7 @@ use super::running::RunningGroup;
 use super::status::{Known, Running, Stage, is_due, status};
 use crate::clock;
 use crate::controller::objects::{Conditions, ObjectKey, reference};
+use crate::controller::scaling::ScalingReport;
 use crate::coordinator::{GroupStatus, Phase};
 use crate::crd::{BucketStatus, Condition, ConditionStatus, ConditionType, ConsumerGroup, Reason};
 use crate::group::ServerTime;
@@ -35,18 +36,19 @@ pub(super) async fn report(
     key: &ObjectKey,
     needs: &Needs<'_>,
     stage: Option<Stage<'static>>,
+    scaling: &ScalingReport,
 ) -> Result<Again, K8sError> {
     let running = needs.running.get(key);
     let Some(stage) = stage else {
         return match running {
-            Some(running) => of_running(object, key, needs, &running).await,
+            Some(running) => of_running(object, key, needs, (&running, scaling)).await,
             // It went while this was being looked at.
             None => Ok(Again::In(SOON)),
         };
     };
     let known = Known {
         stage,
-        scale: None,
+        scaling,
         coordinator: needs.id,
     };
     write(object, key, needs, &known, running.as_deref()).await?;
@@ -57,7 +59,7 @@ async fn of_running(
     object: &ConsumerGroup,
     key: &ObjectKey,
     needs: &Needs<'_>,
-    running: &RunningGroup,
+    (running, scaling): (&RunningGroup, &ScalingReport),
 ) -> Result<Again, K8sError> {
     let status = running.coordinator.status();
     let (idle, unassigned) =
@@ -77,7 +79,7 @@ async fn of_running(
     };
     let known = Known {
         stage: Stage::Running(view),
-        scale: None,
+        scaling,
         coordinator: needs.id,
     };
     write(object, key, needs, &known, Some(running)).await?;

@@ -5,11 +5,11 @@ use std::time::Duration;
 use super::report::rfc3339;
 use super::running::Found;
 use crate::controller::objects::{Conditions, wall_clock};
+use crate::controller::scaling::ScalingReport;
 use crate::coordinator::{Details, GroupStatus, Phase, Rebalance};
 use crate::crd::{
-    Autoscaling, AutoscalingMode, BucketStatus, ConditionType, ConsumerGroup, ConsumerGroupStatus,
-    LagStatus, MemberStatus, MembersStatus, NatsResource, PartitionsStatus, Reason,
-    RebalanceStatus,
+    BucketStatus, ConditionType, ConsumerGroup, ConsumerGroupStatus, LagStatus, MemberStatus,
+    MembersStatus, NatsResource, PartitionsStatus, Reason, RebalanceStatus,
 };
 use crate::group::decide::{Aspect, Trouble};
 use crate::k8s::names;
@@ -27,8 +27,8 @@ const LONGEST_REASON: usize = 63;
 #[derive(Clone, Debug)]
 pub(super) struct Known<'a> {
     pub(super) stage: Stage<'a>,
-    /// The target's replicas and selector, where there is a target.
-    pub(super) scale: Option<(i32, String)>,
+    /// How its replicas are.
+    pub(super) scaling: &'a ScalingReport,
     /// This controller's name.
     pub(super) coordinator: &'a str,
 }
@@ -82,11 +82,14 @@ pub(super) fn status(object: &ConsumerGroup, known: &Known<'_>) -> ConsumerGroup
         }
     }
     let name = object.metadata.name.clone().unwrap_or_default();
-    let (replicas, selector) = known.scale.clone().unwrap_or_else(|| {
+    let (replicas, selector) = known.scaling.scale.clone().unwrap_or_else(|| {
         let members = next.members.as_ref().map_or(0, |members| members.count);
         (members, format!("{}={name}", names::GROUP_LABEL))
     });
     next.replicas = Some(replicas);
+    if let Some(at) = &known.scaling.scaled_at {
+        next.last_scale_time = Some(at.clone());
+    }
     next.selector = Some(selector);
     next
 }
@@ -203,7 +206,7 @@ fn judge(object: &ConsumerGroup, known: &Known<'_>, conditions: &mut Conditions)
             judge_running(object, running, conditions);
         }
     }
-    judge_scaling(object.spec.autoscaling.as_ref(), conditions);
+    judge_scaling(known.scaling, conditions);
 }
 
 /// The pair of kstatus: abnormal is True. Stalled is only what time cannot heal.
@@ -335,17 +338,16 @@ fn patience(object: &ConsumerGroup) -> Duration {
     of(&membership.rebalance_timeout) + of(&membership.session_timeout)
 }
 
-fn judge_scaling(autoscaling: Option<&Autoscaling>, conditions: &mut Conditions) {
-    let Some(autoscaling) = autoscaling else {
-        return;
-    };
-    match autoscaling.mode {
-        AutoscalingMode::Off => {}
-        AutoscalingMode::Recommend | AutoscalingMode::Active => conditions.fails(
-            ConditionType::ScalingActive,
-            Reason::NotSupported,
-            "this version has no autoscaler of its own; scale the group with kubectl scale or an HPA",
-        ),
+fn judge_scaling(scaling: &ScalingReport, conditions: &mut Conditions) {
+    let found = [
+        (ConditionType::ScalingActive, &scaling.active),
+        (ConditionType::ScalingLimited, &scaling.limited),
+    ];
+    for (kind, finding) in found {
+        if let Some(finding) = finding {
+            let (status, reason) = (finding.status, finding.reason);
+            conditions.set(kind, status, reason, finding.message.as_str());
+        }
     }
 }
 
