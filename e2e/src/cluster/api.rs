@@ -47,9 +47,14 @@ impl ApiServer {
     /// The same with kube-controller-manager: workloads make pods, which stay Pending.
     pub async fn start_with_controllers() -> Result<Self, ClusterError> {
         let mut server = Self::start().await?;
-        server.start_controllers()?;
-        server.default_account("default").await?;
+        server.start_workloads().await?;
         Ok(server)
+    }
+
+    /// Starts kube-controller-manager beside it.
+    pub async fn start_workloads(&mut self) -> Result<(), ClusterError> {
+        self.start_controllers()?;
+        self.default_account("default").await
     }
 
     fn prepare() -> Result<Self, ClusterError> {

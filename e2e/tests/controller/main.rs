@@ -9,5 +9,6 @@
 
 mod deletion;
 mod groups;
+mod scaling;
 mod stage;
 mod trouble;
