@@ -25,6 +25,7 @@ use super::namespaces::Namespaces;
 use super::objects::ObjectKey;
 use super::pods::Pods;
 use super::present::{Kind, Present, Reference};
+use super::resets;
 use super::scaling::{self, Scaling};
 use super::settings::Settings;
 use crate::clock;
@@ -126,6 +127,12 @@ impl Leader {
         });
         let pruner = Arc::clone(&office);
         office.tasks.spawn("figures", |stop| prune(pruner, stop));
+        for scope in &office.scopes {
+            let (client, api) = (self.client.clone(), self.api(scope.namespace.as_ref()));
+            office
+                .tasks
+                .spawn("resets", |stop| resets::run(client, api, stop));
+        }
         let watches = 0..office.scopes.len();
         let gone = watches.map(|scope| gone::watch(&office, scope));
         let wake = |group: &ObjectKey| office.wake_group(group);

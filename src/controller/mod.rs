@@ -15,6 +15,7 @@ mod namespaces;
 mod objects;
 mod pods;
 mod present;
+mod resets;
 mod run;
 mod scaling;
 mod settings;

@@ -10,7 +10,7 @@ use super::group_task::GroupTask;
 use super::provision::Provisioned;
 use super::report::{GroupStatus, Report};
 use super::run::Settings;
-use crate::group::{Epoch, GroupRef};
+use crate::group::{GroupEpoch, GroupRef};
 use crate::metrics::CoordinatorMetrics;
 use crate::nats::Connection;
 use crate::tasks::Tasks;
@@ -24,8 +24,8 @@ pub struct Knowledge {
     pub declared_replicas: Option<u32>,
     /// Members that are to give their partitions up, by their ids.
     pub asked_to_leave: BTreeSet<String>,
-    /// An epoch that no grant may be at or below.
-    pub known_epoch: Epoch,
+    /// An edition of the document that was seen before. // P71a
+    pub known_epoch: GroupEpoch,
 }
 
 /// The running coordinator of one group.

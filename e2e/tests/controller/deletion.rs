@@ -156,3 +156,86 @@ async fn a_connection_stays_as_long_as_a_group_needs_it_to_clean_up() {
     gone(&stage, "nconn", "default").await;
     assert!(stage.stream("ORDERS").await.is_none());
 }
+
+#[tokio::test]
+async fn an_object_that_is_made_anew_at_once_is_not_taken_for_a_deleted_one() {
+    let stage = Stage::new().await;
+    for round in 0..3 {
+        stage.apply(&group("orders", "")).await;
+        stage.ready("orders", "NoMembers").await;
+        // Deleted and made anew before anybody can have looked.
+        stage.kubectl(&["delete", "cg", "orders"]).await;
+        stage.apply(&group("orders", "  paused: true\n")).await;
+        stage.ready("orders", "Paused").await;
+        let uid = stage.get("cg", "orders").await.unwrap()["metadata"]["uid"].clone();
+        until(
+            format!("round {round}: an active group"),
+            SOON,
+            async || {
+                let meta = meta(&stage).await;
+                if meta["state"] == "Active" && meta["group_uid"] == uid {
+                    Ok(())
+                } else {
+                    Err(meta.to_string())
+                }
+            },
+        )
+        .await
+        .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+    }
+}
+
+#[tokio::test]
+async fn a_namespace_that_ends_is_hindered_by_nothing() {
+    let mut stage = Stage::without_controller().await;
+    stage.controller_with("c1", &["--cleanup-timeout", "10s"]);
+    stage.kubectl(&["create", "namespace", "shop"]).await;
+    let within = |yaml: String, name: &str| {
+        yaml.replace(
+            &format!("metadata: {{name: {name}}}"),
+            &format!("metadata: {{name: {name}, namespace: shop}}"),
+        )
+    };
+    let nats = crate::stage::connection("default", &stage.nats.url());
+    stage.apply(&within(nats, "default")).await;
+    let yaml = group("orders", "  deletionPolicy: Delete\n");
+    stage.apply(&within(yaml.clone(), "orders")).await;
+    let ask = ["get", "cg", "-n", "shop", "-o", "json"];
+    let finalizers = async || {
+        let all: serde_json::Value = serde_json::from_str(&stage.kubectl(&ask).await).unwrap();
+        let items = all["items"].as_array().unwrap().iter();
+        let of = items.map(|item| item["metadata"]["finalizers"].clone());
+        of.collect::<Vec<_>>()
+    };
+    until("a finalizer", SOON, async || {
+        let finalizers = finalizers().await;
+        if finalizers == [serde_json::json!(["lockstep.dev/cleanup"])] {
+            Ok(())
+        } else {
+            Err(format!("{finalizers:?}"))
+        }
+    })
+    .await
+    .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+    // Nobody here deletes what is in a namespace that ends: this is the namespace controller's part.
+    stage
+        .kubectl(&["delete", "namespace", "shop", "--wait=false"])
+        .await;
+    stage
+        .kubectl(&["delete", "nconn", "--all", "-n", "shop", "--wait=false"])
+        .await;
+    stage
+        .kubectl(&["delete", "cg", "--all", "-n", "shop", "--timeout=60s"])
+        .await;
+    until("an empty namespace", SOON, async || {
+        let ask = ["get", "cg,nconn", "-n", "shop", "-o", "name"];
+        let left = stage.kubectl(&ask).await;
+        if left.trim().is_empty() {
+            Ok(())
+        } else {
+            Err(left)
+        }
+    })
+    .await
+    .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+}

@@ -7,8 +7,11 @@
     reason = "a test stops where it is surprised"
 )]
 
+mod credentials;
 mod deletion;
+mod failover;
 mod groups;
 mod scaling;
+mod sources;
 mod stage;
 mod trouble;

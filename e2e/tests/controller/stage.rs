@@ -69,7 +69,10 @@ impl Stage {
             "--id",
             id,
         ];
-        arguments.extend(["--lease-duration", LEASE, "--log-level", "info"]);
+        arguments.extend(["--log-level", "info"]);
+        if !more.contains(&"--lease-duration") {
+            arguments.extend(["--lease-duration", LEASE]);
+        }
         arguments.extend(more);
         let environment = [("KUBECONFIG", kubeconfig.as_path())];
         let child = process::start_lockstep_with(&arguments, &environment, &output);

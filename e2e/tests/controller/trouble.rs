@@ -262,4 +262,82 @@ async fn a_connection_of_another_namespace_needs_its_grant() {
     );
     stage.apply(&granted).await;
     ready("True", "AsExpected").await;
+    // What was given can be taken back.
+    let withdrawn = granted.replace("metadata.name: shop", "metadata.name: other");
+    stage.apply(&withdrawn).await;
+    ready("False", "NotGranted").await;
+}
+
+/// The newest write to a bucket that is not a sign of life.
+async fn last_of(stage: &Stage, key: &str) -> u64 {
+    let jetstream = stage.jetstream().await;
+    let stream = jetstream.get_stream("KV_lockstep_default_orders").await;
+    let subject = format!("$KV.lockstep_default_orders.{key}");
+    let stream = stream.unwrap();
+    let raw = stream.get_last_raw_message_by_subject(&subject);
+    raw.await.unwrap().sequence
+}
+
+#[tokio::test]
+async fn a_group_that_is_left_alone_from_now_on_is_no_longer_coordinated() {
+    let stage = Stage::new().await;
+    stage.apply(&group("orders", "")).await;
+    stage.ready("orders", "NoMembers").await;
+    stage
+        .kubectl(&[
+            "annotate",
+            "cg",
+            "orders",
+            "lockstep.dev/reconcile=disabled",
+        ])
+        .await;
+    silent(&stage).await;
+    let before = (
+        last_of(&stage, "meta").await,
+        last_of(&stage, "group").await,
+    );
+    stage
+        .kubectl(&[
+            "patch",
+            "cg",
+            "orders",
+            "--type=merge",
+            "-p",
+            "{\"spec\":{\"paused\":true}}",
+        ])
+        .await;
+    // Another group that is done after it shows that its turn has passed.
+    stage.apply(&group("other", "")).await;
+    stage.ready("other", "NoMembers").await;
+    assert_eq!(
+        (
+            last_of(&stage, "meta").await,
+            last_of(&stage, "group").await
+        ),
+        before
+    );
+    stage
+        .kubectl(&["annotate", "cg", "orders", "lockstep.dev/reconcile-"])
+        .await;
+    stage.ready("orders", "Paused").await;
+}
+
+/// Waits until no coordinator gives a sign of life any more.
+async fn silent(stage: &Stage) {
+    let mut last = (0, tokio::time::Instant::now());
+    until("no sign of life of a coordinator", SOON, async || {
+        let stream = stage.stream("KV_lockstep_default_orders").await.unwrap();
+        let now = stream.state.last_sequence;
+        if now != last.0 {
+            last = (now, tokio::time::Instant::now());
+        }
+        // With a Lease of 3 s it would give one every second.
+        if last.1.elapsed() > std::time::Duration::from_secs(4) {
+            Ok(())
+        } else {
+            Err(format!("last write {now}"))
+        }
+    })
+    .await
+    .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
 }

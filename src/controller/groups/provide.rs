@@ -15,7 +15,7 @@ use crate::controller::objects::{ObjectKey, annotation, reference};
 use crate::coordinator::provision::{self, Change, Missing, ProvisionError, Provisioned, Terms};
 use crate::coordinator::{GroupCoordinator, STANDALONE, Settings as CoordinatorSettings};
 use crate::crd::{ConditionType, ConsumerGroup, Reason, ValidGroup};
-use crate::group::{BucketId, Epoch};
+use crate::group::{BucketId, GroupEpoch};
 use crate::k8s::{EventKind, EventReason, K8sError, Note, names};
 
 /// Elections of the servers alone take 4 to 8 s.
@@ -93,7 +93,7 @@ fn start(
     let coordinator = GroupCoordinator::start(settings, connection, provided, metrics);
     let epoch = object.status.as_ref().and_then(|status| status.epoch);
     coordinator.tell(|known| {
-        known.known_epoch = Epoch(epoch.and_then(|e| u64::try_from(e).ok()).unwrap_or(0));
+        known.known_epoch = GroupEpoch(epoch.and_then(|e| u64::try_from(e).ok()).unwrap_or(0));
     });
     (needs.news)(&coordinator, &ObjectKey::of(object));
     coordinator

@@ -11,7 +11,7 @@ use super::memory::Memory;
 use super::offsets::Offsets;
 use crate::group::assignor::Assignor;
 use crate::group::{
-    CandidateDocument, Epoch, GroupDocument, Incarnation, MemberDocument, Meta, Partition,
+    CandidateDocument, GroupDocument, GroupEpoch, Incarnation, MemberDocument, Meta, Partition,
     Revision, Term, Timestamp,
 };
 
@@ -66,7 +66,7 @@ pub struct Observed {
     pub(super) gone_pods: BTreeSet<String>,
     pub(super) declared_replicas: Option<u32>,
     pub(super) asked_to_leave: BTreeSet<String>,
-    pub(super) known_epoch: Epoch,
+    pub(super) known_epoch: GroupEpoch,
     pub(super) zones: BTreeMap<Partition, String>,
     pub(super) assignor: Option<Arc<dyn Assignor>>,
 }
@@ -132,7 +132,7 @@ impl Observed {
             gone_pods: BTreeSet::new(),
             declared_replicas: None,
             asked_to_leave: BTreeSet::new(),
-            known_epoch: Epoch(0),
+            known_epoch: GroupEpoch(0),
             zones: BTreeMap::new(),
             assignor: None,
         }
@@ -234,8 +234,9 @@ impl Observed {
         self.members.get(member).map(|sight| &sight.says)
     }
 
-    /// An epoch known from outside the bucket: no grant may be at or below it.
-    pub fn know_epoch(&mut self, epoch: Epoch) {
+    /// An edition of the document that is known from outside the bucket: a document below it was
+    /// rolled back. // P71a
+    pub fn know_epoch(&mut self, epoch: GroupEpoch) {
         self.known_epoch = self.known_epoch.max(epoch);
     }
 

@@ -97,15 +97,33 @@ fn a_group_epoch_that_a_member_has_seen_is_passed() {
 }
 
 #[test]
-fn an_epoch_known_from_outside_is_evidence() {
-    // P71
+fn a_document_below_an_edition_known_from_outside_was_rolled_back() {
+    // P71a
     let mut t = Scene::empty(1);
     t.coordinator("c1", 0);
-    let known = Epoch(UNIX_SECONDS + 1_000_000);
+    let known = GroupEpoch(UNIX_SECONDS + 1_000_000);
     t.coordinators.get_mut("c1").unwrap().seen.know_epoch(known);
     t.passes(Duration::from_secs(1));
     t.joins("a");
     assert_eq!(t.epoch_of(0), known.0 + 1);
+    assert!(t.document().epoch > known);
+}
+
+#[test]
+fn an_edition_known_from_outside_that_the_document_has_passed_says_nothing() {
+    // P71a
+    let mut t = Scene::with_partitions(2);
+    t.joins("a");
+    let (epoch, partition) = (t.document().epoch, t.epoch_of(0));
+    assert!(epoch.0 > partition, "editions pass by more than grants");
+    t.crashes("c1");
+    t.coordinator("c2", 0);
+    t.coordinators.get_mut("c2").unwrap().seen.know_epoch(epoch);
+    t.until(|t| t.holder() == Some("c2"));
+    t.passes(Duration::from_secs(2));
+    assert_eq!(t.epoch_of(0), partition, "nothing was granted anew");
+    assert_eq!(t.owned_by("a"), [0, 1]);
+    assert_eq!(t.trouble(Aspect::OffsetsValid), None);
 }
 
 #[test]
