@@ -30,9 +30,12 @@ pub(super) async fn provide(
     group: &ValidGroup,
 ) -> Option<Stage<'static>> {
     let terms = terms(object, needs, usable);
+    needs.running.looks(key);
     let provided = match provision::provide(&usable.connection, &terms, group).await {
         Ok(provided) => provided,
         Err(error) => {
+            // What runs is not well because it was well when it was last looked at.
+            needs.running.look_again(key);
             let reason = reason_of(&error);
             let words = in_words(&error, object);
             tell_failure(object, needs, reason, &words);

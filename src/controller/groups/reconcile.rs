@@ -160,7 +160,7 @@ async fn observe(
         same_object: running.uid == object.uid().unwrap_or_default(),
         serial: running.serial,
         well: running.found.is_well(),
-        looked_ago: if running.remember(|memory| std::mem::take(&mut memory.look_again)) {
+        looked_ago: if running.remember(|memory| memory.look_again) {
             RESYNC
         } else {
             clock::now().since(running.looked_at)

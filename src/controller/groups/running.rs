@@ -81,6 +81,13 @@ impl Running {
         }
     }
 
+    /// Everything of a group is being looked at: what asks for it from now on asks for another look.
+    pub(super) fn looks(&self, key: &ObjectKey) {
+        if let Some(group) = self.get(key) {
+            group.remember(|memory| memory.look_again = false);
+        }
+    }
+
     /// Stops one group's coordinator.
     pub(in crate::controller) async fn stop(&self, key: &ObjectKey) {
         let group = self.locked().remove(key);
