@@ -190,6 +190,21 @@ impl Progress {
         self.candidates.get(&holder).map(String::as_str)
     }
 
+    /// Whether every partition has an owner, and none is on its way to another one.
+    pub fn is_settled(&self) -> bool {
+        let settled = |a: &Assignment| a.owner.is_some() && a.owner == a.target;
+        self.document
+            .as_ref()
+            .is_some_and(|document| document.partitions.iter().all(settled))
+    }
+
+    /// Whether these messages, by partition, are committed.
+    pub fn has_committed(&self, last: &BTreeMap<u32, u64>) -> bool {
+        let reached = |p: &u32| self.committed.get(p).copied().unwrap_or(0);
+        last.iter()
+            .all(|(partition, sequence)| reached(partition) > *sequence)
+    }
+
     /// The name of each partition's owner.
     pub fn owners(&self) -> BTreeMap<u32, String> {
         let Some(document) = &self.document else {

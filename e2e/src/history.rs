@@ -4,6 +4,7 @@
 //! they acknowledge it, the auditor what stood in the group's bucket, and the script of a test
 //! which events it caused. All times are [`crate::clock::boottime_ns`] of one machine.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -197,6 +198,22 @@ pub fn read_folder(folder: &Path) -> io::Result<Vec<Record>> {
         }
     }
     Ok(records)
+}
+
+/// The newest message of each partition that was published.
+pub fn last_published(records: &[Record]) -> BTreeMap<u32, u64> {
+    let published = records.iter().filter_map(|record| {
+        let Record::Published {
+            partition,
+            sequence,
+            ..
+        } = record
+        else {
+            return None;
+        };
+        Some((*partition, *sequence))
+    });
+    published.collect()
 }
 
 #[cfg(test)]

@@ -77,17 +77,19 @@ pub async fn run_lockstep<S: AsRef<str>>(arguments: &[S]) -> io::Result<Finished
     for name in inherited() {
         command.env_remove(name);
     }
-    command
-        .args(arguments.iter().map(AsRef::as_ref))
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    let ended = tokio::time::timeout(COMMAND_WITHIN, command.output()).await;
+    command.args(arguments.iter().map(AsRef::as_ref));
+    run(command, COMMAND_WITHIN).await
+}
+
+/// Runs a command to its end, which has to come in this time.
+pub(crate) async fn run(
+    mut command: tokio::process::Command,
+    within: Duration,
+) -> io::Result<Finished> {
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let ended = tokio::time::timeout(within, command.output()).await;
     let output = ended.map_err(|_| {
-        let words: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
-        let text = format!(
-            "`lockstep {}` did not end in {COMMAND_WITHIN:?}",
-            words.join(" ")
-        );
+        let text = format!("{:?} did not end in {within:?}", command.as_std());
         io::Error::new(io::ErrorKind::TimedOut, text)
     })??;
     Ok(Finished {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 
 use super::connection::LogFlags;
-use super::{Failure, Runs, output, signals};
+use super::{Failure, Runs, host, output, signals};
 use crate::controller::{self, ControllerError, Settings, WebhookSettings};
 use crate::http::HttpServer;
 use crate::k8s;
@@ -191,7 +191,7 @@ impl Flags {
         let namespace = namespace.trim().to_owned();
         let webhook = (!self.webhook.no_webhook).then(|| self.webhook.settings(&namespace));
         Ok(Settings {
-            id: self.id.clone().unwrap_or_else(host_name),
+            id: self.id.clone().unwrap_or_else(|| host::name("controller")),
             watch_namespaces: self.watch_namespaces.clone(),
             cluster_id: self.cluster_id.clone().filter(|id| !id.is_empty()),
             lease: self.lease.clone(),
@@ -227,13 +227,5 @@ impl WebhookFlags {
             secret: self.webhook_secret.clone(),
             configuration: self.webhook_configuration.clone(),
         }
-    }
-}
-
-fn host_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    match name.trim() {
-        "" => "controller".to_owned(),
-        name => name.to_owned(),
     }
 }

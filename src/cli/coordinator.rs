@@ -7,8 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use tokio_util::sync::CancellationToken;
 
-use super::{CommonFlags, Failure, Runs, output, signals};
-use crate::chance;
+use super::{CommonFlags, Failure, Runs, host, output, signals};
 use crate::coordinator::provision::{Call, Missing, Terms};
 use crate::coordinator::{Coordinator, CoordinatorError, Phase, Settings};
 use crate::crd::{self, ValidGroup};
@@ -151,7 +150,10 @@ impl Flags {
 
     fn settings(&self) -> Settings {
         Settings {
-            id: self.id.clone().unwrap_or_else(default_id),
+            id: self
+                .id
+                .clone()
+                .unwrap_or_else(|| host::name_with_suffix("coordinator")),
             priority: self.priority,
             session_timeout: self.session_timeout,
             terms: Terms::standalone(
@@ -165,17 +167,6 @@ impl Flags {
             elected: false,
         }
     }
-}
-
-/// The host's name, and a suffix: several candidates may run on one host.
-fn default_id() -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = match host.trim() {
-        "" => "coordinator",
-        name => name,
-    };
-    let suffix: String = chance::name().chars().take(6).collect();
-    format!("{host}-{suffix}")
 }
 
 fn ready_line(settings: &Settings, groups: &[ValidGroup], http: Option<&HttpServer>) -> String {

@@ -11,6 +11,7 @@ mod coordinator;
 mod crd;
 mod failure;
 mod group;
+mod host;
 mod output;
 mod partition_of;
 mod publish;

@@ -28,6 +28,7 @@ use super::present::{Kind, Present, Reference};
 use super::resets;
 use super::scaling::{self, Scaling};
 use super::settings::Settings;
+use crate::backoff::Backoff;
 use crate::clock;
 use crate::coordinator::GroupCoordinator;
 use crate::crd::{ConsumerGroup, DeletionPolicy, NatsConnection};
@@ -80,10 +81,13 @@ pub(super) struct Office {
     pub(super) tasks: Tasks,
     /// Groups that are provided at a time.
     providing: Semaphore,
-    failures: Mutex<HashMap<(&'static str, ObjectKey), u32>>,
+    failures: Mutex<Failures>,
     pub(super) present: Present,
     pub(super) swept: gone::Swept,
 }
+
+/// How long each object that failed waits next, by its kind and name.
+type Failures = HashMap<(&'static str, ObjectKey), Backoff>;
 
 /// The objects of one namespace, or of all.
 pub(super) struct Scope {
@@ -281,14 +285,14 @@ impl Office {
 
     /// How long to wait after one more failure.
     fn failed(&self, kind: &'static str, key: &ObjectKey) -> Duration {
-        let mut failures = self.failures();
-        let count = failures.entry((kind, key.clone())).or_default();
-        *count = count.saturating_add(1);
         let (first, longest) = BACKOFF;
-        first.saturating_mul(1 << (*count - 1).min(10)).min(longest)
+        let mut failures = self.failures();
+        let backoff = failures.entry((kind, key.clone()));
+        let backoff = backoff.or_insert_with(|| Backoff::doubling(first, longest));
+        backoff.next(1.0)
     }
 
-    fn failures(&self) -> MutexGuard<'_, HashMap<(&'static str, ObjectKey), u32>> {
+    fn failures(&self) -> MutexGuard<'_, Failures> {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -10,7 +10,8 @@ use kube::{Resource, ResourceExt};
 
 use crate::clock;
 use crate::crd::{Condition, ConditionStatus, ConditionType, Reason};
-use crate::k8s::names;
+use crate::group::ServerTime;
+use crate::k8s::{cut, names};
 
 /// Namespace and name of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +65,7 @@ impl Conditions {
         reason: Reason,
         message: impl Into<String>,
     ) {
-        let message = cut(message.into());
+        let message = cut(message.into(), LONGEST_MESSAGE);
         let wanted = Wanted {
             status,
             reason,
@@ -113,20 +114,14 @@ impl Conditions {
 /// The schema's bound of a message.
 const LONGEST_MESSAGE: usize = 4096;
 
-fn cut(mut text: String) -> String {
-    if text.len() > LONGEST_MESSAGE {
-        let end = (0..=LONGEST_MESSAGE - 4)
-            .rev()
-            .find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or_default());
-        text.push_str(" …");
-    }
-    text
-}
-
 /// The time as status fields write it, to the second.
 pub(super) fn wall_clock() -> String {
-    let seconds = clock::unix_now().0.div_euclid(1_000_000_000);
+    rfc3339(clock::unix_now())
+}
+
+/// A time as status fields write it, to the second.
+pub(super) fn rfc3339(time: ServerTime) -> String {
+    let seconds = time.0.div_euclid(1_000_000_000);
     WallClock::from_second(seconds).map_or_else(|_| String::new(), |time| time.to_string())
 }
 

@@ -51,13 +51,9 @@ async fn reconcile(object: Arc<Reset>, client: Arc<Client>) -> Result<Action, K8
     if next == before.conditions {
         return Ok(Action::await_change());
     }
-    let patch = json!({
-        "apiVersion": "lockstep.dev/v1alpha1",
-        "kind": "OffsetReset",
-        "status": { "observedGeneration": generation, "conditions": next },
-    });
+    let status = json!({ "observedGeneration": generation, "conditions": next });
     let api: Api<OffsetReset> = Api::namespaced(client.as_ref().clone(), &key.namespace);
-    k8s::apply_status(&api, &key.name, &patch).await?;
+    k8s::apply_status(&api, &key.name, &status).await?;
     Ok(Action::await_change())
 }
 

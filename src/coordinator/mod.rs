@@ -19,5 +19,5 @@ mod write;
 
 pub use meta::{ImmutableMismatch, STANDALONE};
 pub use report::{Details, GroupStatus, Lag, MemberView, Phase, Rebalance};
-pub use run::{Coordinator, CoordinatorError, Settings};
+pub use run::{Coordinator, CoordinatorError, LEAST_SESSION_IN_PRODUCTION, Settings};
 pub use single::{GroupCoordinator, Knowledge};

@@ -26,7 +26,7 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// An election in JetStream alone blocks writes for 4 to 8 s, and a heartbeat must fit after it.
-const LEAST_SESSION_IN_PRODUCTION: Duration = Duration::from_secs(12);
+pub const LEAST_SESSION_IN_PRODUCTION: Duration = Duration::from_secs(12);
 
 /// A candidate beats at least this often within its session timeout.
 const BEATS_PER_SESSION: u32 = 8;

@@ -212,6 +212,16 @@ impl GroupRef {
     pub fn bucket_name(&self, prefix: &str) -> String {
         format!("{prefix}_{}_{}", self.namespace, self.name)
     }
+
+    /// The group whose bucket has this name; none if it is no group's.
+    pub fn of_bucket(bucket: &str, prefix: &str) -> Option<Self> {
+        let rest = bucket.strip_prefix(prefix)?.strip_prefix('_')?;
+        let (namespace, name) = rest.split_once('_')?;
+        Some(Self {
+            namespace: namespace.parse().ok()?,
+            name: name.parse().ok()?,
+        })
+    }
 }
 
 impl fmt::Display for GroupRef {
@@ -357,6 +367,23 @@ mod tests {
         assert!("k3v9".parse::<Incarnation>().is_ok());
         for wrong in ["", "a.b", "a-b", "*", ">", "A"] {
             assert!(wrong.parse::<Incarnation>().is_err(), "{wrong:?} was taken");
+        }
+    }
+
+    #[test]
+    fn a_bucket_is_a_groups_only_if_its_name_has_the_three_parts() {
+        let group: GroupRef = "shop/orders".parse().unwrap();
+        assert_eq!(
+            GroupRef::of_bucket("lockstep_shop_orders", "lockstep"),
+            Some(group)
+        );
+        for other in [
+            "lockstep_shop",
+            "lockstep_shop_or_ders",
+            "other_shop_orders",
+            "lockstep__o",
+        ] {
+            assert_eq!(GroupRef::of_bucket(other, "lockstep"), None, "{other}");
         }
     }
 }

@@ -6,6 +6,7 @@ use kube::Resource;
 use kube::api::{Api, Patch, PatchParams};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::K8sError;
 
@@ -40,35 +41,47 @@ impl FieldManager {
     }
 }
 
-/// Applies a partial object: the fields it names become this manager's. Only for fields that are
-/// Lockstep's alone, so that force takes nothing from anybody else.
+/// Applies some of an object's fields, which become this manager's; `fields` is the object without
+/// its kind and version. Only for fields that are Lockstep's alone, so that force takes nothing from
+/// anybody else.
 pub async fn apply<K>(
     api: &Api<K>,
     name: &str,
     manager: FieldManager,
-    patch: &(impl Serialize + Debug + Sync),
-) -> Result<K, K8sError>
+    fields: Value,
+) -> Result<(), K8sError>
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
-    let applied = api
-        .patch(name, &manager.params(), &Patch::Apply(patch))
-        .await;
-    applied.map_err(|error| K8sError::of(name, &error))
+    let patch = Patch::Apply(whole::<K>(fields));
+    let applied = api.patch(name, &manager.params(), &patch).await;
+    applied
+        .map(drop)
+        .map_err(|error| K8sError::of(name, &error))
 }
 
-/// The same for the status.
+/// The same for the whole status.
 pub async fn apply_status<K>(
     api: &Api<K>,
     name: &str,
-    patch: &(impl Serialize + Debug + Sync),
-) -> Result<K, K8sError>
+    status: &(impl Serialize + Sync),
+) -> Result<(), K8sError>
 where
-    K: Resource + Clone + DeserializeOwned + Debug,
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug,
 {
+    let patch = Patch::Apply(whole::<K>(json!({ "status": status })));
     let params = FieldManager::Status.params();
-    let applied = api.patch_status(name, &params, &Patch::Apply(patch)).await;
-    applied.map_err(|error| K8sError::of(name, &error))
+    let applied = api.patch_status(name, &params, &patch).await;
+    applied
+        .map(drop)
+        .map_err(|error| K8sError::of(name, &error))
+}
+
+/// An object that names its kind, as server-side apply wants it.
+fn whole<K: Resource<DynamicType = ()>>(mut fields: Value) -> Value {
+    fields["apiVersion"] = json!(K::api_version(&()));
+    fields["kind"] = json!(K::kind(&()));
+    fields
 }
 
 /// The object, if it is there.

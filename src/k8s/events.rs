@@ -12,7 +12,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use super::K8sError;
+use super::{K8sError, cut};
 use crate::clock;
 use crate::group::Timestamp;
 use crate::tasks::Tasks;
@@ -166,21 +166,13 @@ async fn write(
 }
 
 fn event(note: Note) -> Event {
-    let mut text = note.text;
-    if text.len() > LONGEST_NOTE {
-        let end = (0..=LONGEST_NOTE - 4)
-            .rev()
-            .find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or_default());
-        text.push_str(" …");
-    }
     Event {
         type_: match note.kind {
             EventKind::Normal => EventType::Normal,
             EventKind::Warning => EventType::Warning,
         },
         reason: note.reason.as_str().to_owned(),
-        note: Some(text),
+        note: Some(cut(note.text, LONGEST_NOTE)),
         action: note.action.to_owned(),
         secondary: None,
     }

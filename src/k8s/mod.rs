@@ -7,10 +7,12 @@ mod error;
 mod events;
 pub mod lease;
 pub mod names;
+mod text;
 
 pub use apply::{FieldManager, apply, apply_status, get_opt};
 pub use error::{ErrorKind, K8sError, Remedy};
 pub use events::{EventKind, EventReason, Events, Note};
+pub use text::cut;
 
 /// A client for the cluster that this process runs in, or that `KUBECONFIG` names.
 pub async fn client() -> Result<kube::Client, K8sError> {

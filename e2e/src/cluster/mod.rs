@@ -13,10 +13,9 @@ mod system;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 use std::time::Duration;
 
-use crate::process::Finished;
+use crate::process::{self, Finished};
 
 pub use api::{ASSETS_VARIABLE, ApiServer};
 pub use host::unavailable;
@@ -118,24 +117,8 @@ pub async fn helm(kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> io::R
 /// Runs a program to its end.
 pub(crate) async fn run(program: &Path, arguments: &[&str]) -> io::Result<Finished> {
     let mut command = tokio::process::Command::new(program);
-    command
-        .args(arguments)
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
-    let ended = tokio::time::timeout(COMMAND_WITHIN, command.output()).await;
-    let output = ended.map_err(|_| {
-        let text = format!(
-            "`{} {}` did not end",
-            program.display(),
-            arguments.join(" ")
-        );
-        io::Error::new(io::ErrorKind::TimedOut, text)
-    })??;
-    Ok(Finished {
-        code: output.status.code(),
-        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-    })
+    command.args(arguments);
+    process::run(command, COMMAND_WITHIN).await
 }
 
 /// Says loudly that a test is skipped; the runner counts such lines.

@@ -219,12 +219,7 @@ impl System {
             let mut owners: Vec<String> = progress.owners().into_values().collect();
             owners.sort();
             owners.dedup();
-            let document = progress.document.as_ref();
-            let quiet = document.is_some_and(|document| {
-                let there =
-                    |a: &lockstep::group::Assignment| a.owner.is_some() && a.owner == a.target;
-                document.partitions.iter().all(there)
-            });
+            let quiet = progress.is_settled();
             let of_pods = owners.iter().all(|owner| pods.contains(owner));
             if quiet && of_pods && owners.len() == members && pods.len() == members {
                 Ok(())
@@ -319,24 +314,10 @@ impl System {
             publisher.stop().await?;
         }
         let records = history::read(&self.history.join("published.jsonl"))?;
-        let mut last = std::collections::BTreeMap::new();
-        for record in records {
-            if let history::Record::Published {
-                partition,
-                sequence,
-                ..
-            } = record
-            {
-                last.insert(partition, sequence);
-            }
-        }
+        let last = history::last_published(&records);
         until_sync("commit of everything", SOON, || {
             let progress = self.progress();
-            let reached = |p: &u32| progress.committed.get(p).copied().unwrap_or(0);
-            let done = last
-                .iter()
-                .all(|(partition, sequence)| reached(partition) > *sequence);
-            if done {
+            if progress.has_committed(&last) {
                 Ok(())
             } else {
                 Err(format!("{:?}", progress.committed))

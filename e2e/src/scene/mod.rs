@@ -299,23 +299,9 @@ impl Scene {
     /// Waits until everything published is committed, but for these partitions.
     pub async fn all_committed_but(&self, stopped: &[u32], within: Duration) -> Outcome<()> {
         let records = history::read(&self.path("history/published.jsonl"))?;
-        let mut last = BTreeMap::new();
-        for record in records {
-            if let Record::Published {
-                partition,
-                sequence,
-                ..
-            } = record
-            {
-                last.insert(partition, sequence);
-            }
-        }
+        let mut last = history::last_published(&records);
         last.retain(|partition, _| !stopped.contains(partition));
-        let done = |progress: &Progress| {
-            let reached = |p: &u32| progress.committed.get(p).copied().unwrap_or(0);
-            last.iter()
-                .all(|(partition, sequence)| reached(partition) > *sequence)
-        };
+        let done = |progress: &Progress| progress.has_committed(&last);
         self.bucket_shows("commit of everything", within, done)
             .await?;
         Ok(())
@@ -419,11 +405,7 @@ fn summary(progress: &Progress) -> String {
 }
 
 fn is_settled_on(progress: &Progress, members: &[&str]) -> bool {
-    let Some(document) = &progress.document else {
-        return false;
-    };
-    let settled = |a: &lockstep::group::Assignment| a.owner.is_some() && a.owner == a.target;
     let owners: BTreeSet<String> = progress.owners().into_values().collect();
     let wanted: BTreeSet<String> = members.iter().map(|name| (*name).to_owned()).collect();
-    document.partitions.iter().all(settled) && owners == wanted
+    progress.is_settled() && owners == wanted
 }

@@ -34,9 +34,20 @@ async fn a_retained_group_is_taken_over_by_its_successor() {
         .await;
     gone(&stage, "cg", "orders").await;
     assert!(stage.stream("ORDERS").await.is_some());
-    until("meta to say Deleted", SOON, async || {
-        let meta = meta(&stage).await;
-        if meta["state"] == "Deleted" {
+    meta_is(&stage, "Deleted", |meta| meta["state"] == "Deleted").await;
+    stage.apply(&group("orders", "")).await;
+    stage.ready("orders", "NoMembers").await;
+    stage.event("orders", "Adopted").await;
+    let object = stage.get("cg", "orders").await.unwrap();
+    assert_eq!(object["status"]["bucket"]["id"], bucket);
+    assert_eq!(meta(&stage).await["state"], "Active");
+}
+
+/// Waits until the group's description satisfies a condition.
+async fn meta_is(stage: &Stage, what: &str, is: impl Fn(&serde_json::Value) -> bool) {
+    until(format!("meta to be {what}"), SOON, async || {
+        let meta = meta(stage).await;
+        if is(&meta) {
             Ok(())
         } else {
             Err(meta.to_string())
@@ -44,12 +55,6 @@ async fn a_retained_group_is_taken_over_by_its_successor() {
     })
     .await
     .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
-    stage.apply(&group("orders", "")).await;
-    stage.ready("orders", "NoMembers").await;
-    stage.event("orders", "Adopted").await;
-    let object = stage.get("cg", "orders").await.unwrap();
-    assert_eq!(object["status"]["bucket"]["id"], bucket);
-    assert_eq!(meta(&stage).await["state"], "Active");
 }
 
 async fn meta(stage: &Stage) -> serde_json::Value {
@@ -71,16 +76,7 @@ async fn a_group_that_went_while_nobody_looked_is_marked() {
     stage.controllers[0].kill().unwrap();
     stage.kubectl(&["delete", "cg", "orders"]).await;
     stage.controller("c2");
-    until("meta to say Deleted", SOON, async || {
-        let meta = meta(&stage).await;
-        if meta["state"] == "Deleted" {
-            Ok(())
-        } else {
-            Err(meta.to_string())
-        }
-    })
-    .await
-    .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+    meta_is(&stage, "Deleted", |meta| meta["state"] == "Deleted").await;
 }
 
 #[tokio::test]
@@ -168,20 +164,10 @@ async fn an_object_that_is_made_anew_at_once_is_not_taken_for_a_deleted_one() {
         stage.apply(&group("orders", "  paused: true\n")).await;
         stage.ready("orders", "Paused").await;
         let uid = stage.get("cg", "orders").await.unwrap()["metadata"]["uid"].clone();
-        until(
-            format!("round {round}: an active group"),
-            SOON,
-            async || {
-                let meta = meta(&stage).await;
-                if meta["state"] == "Active" && meta["group_uid"] == uid {
-                    Ok(())
-                } else {
-                    Err(meta.to_string())
-                }
-            },
-        )
-        .await
-        .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+        meta_is(&stage, &format!("active in round {round}"), |meta| {
+            meta["state"] == "Active" && meta["group_uid"] == uid
+        })
+        .await;
     }
 }
 

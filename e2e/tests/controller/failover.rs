@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use lockstep_e2e::process;
 use lockstep_e2e::socket_client::SocketClient;
 use lockstep_e2e::until;
 use serde_json::{Value, json};
@@ -11,20 +10,7 @@ use crate::stage::{SOON, Stage, connection, group};
 
 /// Starts a worker of group `orders` and waits until it owns everything.
 async fn worker(stage: &Stage) -> (lockstep_e2e::children::Child, SocketClient) {
-    let socket = stage.api.folder().join("w.sock");
-    let (path, url) = (socket.display().to_string(), stage.nats.url());
-    let arguments = [
-        "worker",
-        "--group",
-        "orders",
-        "--socket",
-        &path,
-        "--nats-url",
-        &url,
-    ];
-    let output = stage.api.folder().join("worker.log");
-    let worker = process::start_lockstep(&arguments, &output).unwrap();
-    let client = SocketClient::new(&socket);
+    let (worker, client) = stage.worker();
     // The first fetch connects the application: before it the member stands by.
     until("the worker to own 4 partitions", SOON, async || {
         let body = json!({"max_messages": 1, "max_wait": "100ms"});

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use lockstep_e2e::children::Child;
-use lockstep_e2e::process;
-use lockstep_e2e::socket_client::SocketClient;
 use lockstep_e2e::until;
 
 use crate::stage::{SOON, Stage, connection, group};
@@ -56,20 +54,7 @@ async fn an_applied_group_is_provided_coordinated_and_used() {
 
 /// A worker by hand that gets one message.
 async fn consumes_one(stage: &Stage) -> Child {
-    let socket = stage.api.folder().join("w.sock");
-    let path = socket.display().to_string();
-    let url = stage.nats.url();
-    let arguments = [
-        "worker",
-        "--group",
-        "orders",
-        "--socket",
-        &path,
-        "--nats-url",
-        &url,
-    ];
-    let output = stage.api.folder().join("worker.log");
-    let worker = process::start_lockstep(&arguments, &output).unwrap();
+    let (worker, client) = stage.worker();
     let jetstream = stage.jetstream().await;
     jetstream
         .publish("orders.a", "hello".into())
@@ -77,7 +62,6 @@ async fn consumes_one(stage: &Stage) -> Child {
         .unwrap()
         .await
         .unwrap();
-    let client = SocketClient::new(&socket);
     let fetched = until("the message", SOON, async || {
         let body = serde_json::json!({"max_messages": 1, "max_wait": "1s"});
         let answer = client

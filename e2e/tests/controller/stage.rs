@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockstep_e2e::children::Child;
 use lockstep_e2e::cluster::ApiServer;
 use lockstep_e2e::process;
+use lockstep_e2e::socket_client::SocketClient;
 use lockstep_e2e::{NatsServer, until};
 use serde_json::Value;
 
@@ -77,6 +78,24 @@ impl Stage {
         let environment = [("KUBECONFIG", kubeconfig.as_path())];
         let child = process::start_lockstep_with(&arguments, &environment, &output);
         self.controllers.push(child.unwrap());
+    }
+
+    /// Starts a worker of group `orders` by hand, and a client at its socket.
+    pub(crate) fn worker(&self) -> (Child, SocketClient) {
+        let socket = self.api.folder().join("w.sock");
+        let (path, url) = (socket.display().to_string(), self.nats.url());
+        let arguments = [
+            "worker",
+            "--group",
+            "orders",
+            "--socket",
+            &path,
+            "--nats-url",
+            &url,
+        ];
+        let output = self.api.folder().join("worker.log");
+        let worker = process::start_lockstep(&arguments, &output).unwrap();
+        (worker, SocketClient::new(&socket))
     }
 
     /// kubectl, which has to go well; what it prints.

@@ -5,10 +5,8 @@ use clap::Args;
 use super::change::{Changed, change};
 use super::read;
 use crate::cli::{CommonFlags, Failure, Runs, output, server};
+use crate::coordinator::STANDALONE;
 use crate::group::GroupRef;
-
-/// The manager of groups that no Kubernetes cluster manages.
-const STANDALONE: &str = "standalone";
 
 /// Take a group over from the Kubernetes cluster that manages it
 #[derive(Args, Debug)]

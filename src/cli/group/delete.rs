@@ -92,7 +92,7 @@ impl Flags {
         let names = names.map_err(|e| Failure::of(&e).while_doing("nothing was deleted"))?;
         let groups = names
             .iter()
-            .filter_map(|name| super::group_of(name, prefix));
+            .filter_map(|name| GroupRef::of_bucket(name, prefix));
         let mut streams = made;
         for other in groups.filter(|g| *g != self.group) {
             let meta = read::meta_of(connection, &other, &self.common).await;

@@ -12,7 +12,6 @@ mod table;
 use clap::{Args, Subcommand};
 
 use super::Failure;
-use crate::group::GroupRef;
 
 pub(super) use read::meta_of;
 
@@ -50,35 +49,6 @@ impl Flags {
             Command::Resume(flags) => flags.run().await,
             Command::Adopt(flags) => flags.run().await,
             Command::Delete(flags) => flags.run().await,
-        }
-    }
-}
-
-/// The group whose bucket has this name; none if it is no group's.
-fn group_of(bucket: &str, prefix: &str) -> Option<GroupRef> {
-    let rest = bucket.strip_prefix(prefix)?.strip_prefix('_')?;
-    let (namespace, name) = rest.split_once('_')?;
-    Some(GroupRef {
-        namespace: namespace.parse().ok()?,
-        name: name.parse().ok()?,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_bucket_is_a_groups_only_if_its_name_has_the_three_parts() {
-        let group: GroupRef = "shop/orders".parse().unwrap();
-        assert_eq!(group_of("lockstep_shop_orders", "lockstep"), Some(group));
-        for other in [
-            "lockstep_shop",
-            "lockstep_shop_or_ders",
-            "other_shop_orders",
-            "lockstep__o",
-        ] {
-            assert_eq!(group_of(other, "lockstep"), None, "{other}");
         }
     }
 }

@@ -111,7 +111,7 @@ async fn list(connection: &Connection, prefix: &str) -> Result<Shown, Failure> {
     let names = names.map_err(|e| Failure::of(&e).while_doing("listing groups"))?;
     let groups = names
         .iter()
-        .filter_map(|name| super::group_of(name, prefix));
+        .filter_map(|name| GroupRef::of_bucket(name, prefix));
     let rows: Vec<Option<ListRow>> = stream::iter(groups)
         .map(|group| list_row(connection, prefix, group))
         .buffered(GROUPS_AT_ONCE)

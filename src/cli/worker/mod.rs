@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::{CommonFlags, Failure, Runs};
-use crate::chance;
+use super::{CommonFlags, Failure, Runs, host};
 use crate::group::{GroupRef, MemberId, Pod};
 use crate::metrics::{Metrics, WorkerMetrics};
 use crate::nats::{Auth, SecretFolder};
@@ -160,15 +159,8 @@ impl RunFlags {
     }
 }
 
-/// The host's name, and a suffix: several workers may run on one host.
 fn default_id() -> MemberId {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = match host.trim() {
-        "" => "worker",
-        name => name,
-    };
-    let suffix: String = chance::name().chars().take(6).collect();
-    MemberId::new(format!("{host}-{suffix}"))
+    MemberId::new(host::name_with_suffix("worker"))
 }
 
 // === impl Flags ===

@@ -73,14 +73,8 @@ async fn report(
     if object.status.as_ref() == Some(&next) {
         return Ok(());
     }
-    let patch = json!({
-        "apiVersion": "lockstep.dev/v1alpha1",
-        "kind": "NatsConnection",
-        "status": next,
-    });
     let api: Api<NatsConnection> = Api::namespaced(needs.client.clone(), &key.namespace);
-    k8s::apply_status(&api, &key.name, &patch).await?;
-    Ok(())
+    k8s::apply_status(&api, &key.name, &next).await
 }
 
 /// The connection stays as long as a group needs it to clean up.
@@ -100,14 +94,9 @@ async fn keep_finalizer(
     } else {
         Vec::new()
     };
-    let patch = json!({
-        "apiVersion": "lockstep.dev/v1alpha1",
-        "kind": "NatsConnection",
-        "metadata": { "finalizers": finalizers },
-    });
+    let fields = json!({ "metadata": { "finalizers": finalizers } });
     let api: Api<NatsConnection> = Api::namespaced(needs.client.clone(), &key.namespace);
-    k8s::apply(&api, &key.name, FieldManager::Controller, &patch).await?;
-    Ok(())
+    k8s::apply(&api, &key.name, FieldManager::Controller, fields).await
 }
 
 /// Sees to it that there is a connection with the credentials of now; what is known is kept.

@@ -149,7 +149,7 @@ pub(in crate::controller) async fn sweep(
         source,
     })?;
     for name in names {
-        let Some(group) = group_of_bucket(&name, &usable.prefix) else {
+        let Some(group) = GroupRef::of_bucket(&name, &usable.prefix) else {
             continue;
         };
         let key = ObjectKey::new(&group.namespace.to_string(), &group.name.to_string());
@@ -204,10 +204,4 @@ fn terms(manager: &str, prefix: &str) -> Terms {
 
 fn group_of(key: &ObjectKey) -> Option<GroupRef> {
     format!("{}/{}", key.namespace, key.name).parse().ok()
-}
-
-fn group_of_bucket(name: &str, prefix: &str) -> Option<GroupRef> {
-    let rest = name.strip_prefix(prefix)?.strip_prefix('_')?;
-    let (namespace, group) = rest.split_once('_')?;
-    format!("{namespace}/{group}").parse().ok()
 }

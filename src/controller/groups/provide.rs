@@ -13,13 +13,12 @@ use crate::clock;
 use crate::controller::connections::Usable;
 use crate::controller::objects::{ObjectKey, annotation, reference};
 use crate::coordinator::provision::{self, Change, Missing, ProvisionError, Provisioned, Terms};
-use crate::coordinator::{GroupCoordinator, STANDALONE, Settings as CoordinatorSettings};
+use crate::coordinator::{
+    GroupCoordinator, LEAST_SESSION_IN_PRODUCTION, STANDALONE, Settings as CoordinatorSettings,
+};
 use crate::crd::{ConditionType, ConsumerGroup, Reason, ValidGroup};
 use crate::group::{BucketId, GroupEpoch};
 use crate::k8s::{EventKind, EventReason, K8sError, Note, names};
-
-/// Elections of the servers alone take 4 to 8 s.
-const LEAST_SESSION_IN_PRODUCTION: std::time::Duration = std::time::Duration::from_secs(12);
 
 /// Provides the group and sees to it that it has a coordinator; a stage if it could not be.
 pub(super) async fn provide(

@@ -254,12 +254,7 @@ pub(super) async fn set_finalizers(
     client: &Client,
     finalizers: &[&str],
 ) -> Result<(), K8sError> {
-    let patch = json!({
-        "apiVersion": "lockstep.dev/v1alpha1",
-        "kind": "ConsumerGroup",
-        "metadata": { "finalizers": finalizers },
-    });
+    let fields = json!({ "metadata": { "finalizers": finalizers } });
     let api: Api<ConsumerGroup> = Api::namespaced(client.clone(), &key.namespace);
-    k8s::apply(&api, name, FieldManager::Controller, &patch).await?;
-    Ok(())
+    k8s::apply(&api, name, FieldManager::Controller, fields).await
 }

@@ -12,11 +12,10 @@ use super::reconcile::{Again, Needs};
 use super::running::RunningGroup;
 use super::status::{Known, Running, Stage, is_due, status};
 use crate::clock;
-use crate::controller::objects::{Conditions, ObjectKey, reference};
+use crate::controller::objects::{Conditions, ObjectKey, reference, rfc3339};
 use crate::controller::scaling::ScalingReport;
 use crate::coordinator::{GroupStatus, Phase};
 use crate::crd::{BucketStatus, Condition, ConditionStatus, ConditionType, ConsumerGroup, Reason};
-use crate::group::ServerTime;
 use crate::group::decide::Aspect;
 use crate::k8s::{self, EventKind, EventReason, FieldManager, K8sError, Note};
 
@@ -142,13 +141,8 @@ async fn write(
     if !is_due(object.status.as_ref(), &next, written_ago) {
         return Ok(());
     }
-    let patch = json!({
-        "apiVersion": "lockstep.dev/v1alpha1",
-        "kind": "ConsumerGroup",
-        "status": next,
-    });
     let api: Api<ConsumerGroup> = Api::namespaced(needs.client.clone(), &key.namespace);
-    k8s::apply_status(&api, &key.name, &patch).await?;
+    k8s::apply_status(&api, &key.name, &next).await?;
     if let Some(running) = running {
         running.remember(|memory| memory.written_at = Some(clock::now()));
     }
@@ -196,10 +190,4 @@ pub(in crate::controller) async fn report_invalid(
     patched
         .map(drop)
         .map_err(|error| K8sError::of(what, &error))
-}
-
-/// A server's time as status fields write it, to the second.
-pub(super) fn rfc3339(time: ServerTime) -> String {
-    let seconds = time.0.div_euclid(1_000_000_000);
-    jiff::Timestamp::from_second(seconds).map_or_else(|_| String::new(), |time| time.to_string())
 }

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::report::rfc3339;
 use super::running::Found;
-use crate::controller::objects::{Conditions, wall_clock};
+use crate::controller::objects::{Conditions, rfc3339, wall_clock};
 use crate::controller::scaling::ScalingReport;
 use crate::coordinator::{Details, GroupStatus, Phase, Rebalance};
 use crate::crd::{

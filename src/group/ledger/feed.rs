@@ -138,7 +138,12 @@ impl<M: Message> Ledger<M> {
         if self.stopped.is_some() || self.holder.as_ref().is_some_and(|h| h != session) {
             return false;
         }
-        if self.in_hand > 0 && self.window.iter().any(|slot| ask.repeats(slot)) {
+        let repeats = match ask {
+            Ask::OnlyNew => false, // asked for every frame of a stream: the window is not gone through
+            Ask::FromItsFirst => self.in_hand > 0,
+            Ask::After(_) => self.in_hand > 0 && self.window.iter().any(|slot| ask.repeats(slot)),
+        };
+        if repeats {
             return true;
         }
         if feed == Feed::OnlyAgain {

@@ -191,13 +191,11 @@ impl Keeper {
             .iter()
             .map(|webhook| json!({"name": webhook.name, "clientConfig": {"caBundle": bundle}}))
             .collect();
-        let patch = json!({
-            "apiVersion": MutatingWebhookConfiguration::api_version(&()),
-            "kind": MutatingWebhookConfiguration::kind(&()),
+        let fields = json!({
             "metadata": {"name": name},
             "webhooks": webhooks,
         });
-        k8s::apply(&configurations, name, FieldManager::Controller, &patch).await?;
+        k8s::apply(&configurations, name, FieldManager::Controller, fields).await?;
         tracing::info!(
             configuration = name,
             "the API server was told of the webhook's authorities"
