@@ -50,8 +50,9 @@ packages: ## install what a test cluster's node needs (as root on Debian or Ubun
 images: tools packages ## write the images of test clusters into target/images
 	RUSTFLAGS='-C target-feature=+crt-static' cargo build --locked --bin lockstep --profile image \
 		--target x86_64-unknown-linux-gnu --target-dir target/static
+	cd examples/applications/go && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o ../../../target/applications/go .
 	cargo build --workspace --bins --locked
-	target/debug/images target/static/x86_64-unknown-linux-gnu/image/lockstep target/images
+	target/debug/images target/static/x86_64-unknown-linux-gnu/image/lockstep target/applications/go target/images
 
 CLUSTER := target/cluster
 

@@ -92,7 +92,7 @@ class Application:
         self.stopping = True
 
     def run(self):
-        while not self.stopping:
+        while not self.stopping and not self.is_done():
             answer = self.worker.call(
                 "/v1/fetch",
                 {
@@ -112,6 +112,9 @@ class Application:
                 time.sleep(0.5)
             else:
                 self.handle_all(body.get("messages", []))
+
+    def is_done(self):
+        return self.options.mode == "stop" and self.handled >= self.options.after
 
     def handle_all(self, messages):
         """Handles a batch in order; after a failure the rest of that partition waits."""
@@ -201,10 +204,10 @@ def main():
     parser.add_argument("--log", required=True, help="where the history goes")
     parser.add_argument("--window", type=int, default=100, help="messages per fetch")
     parser.add_argument(
-        "--mode", choices=["ok", "slow", "hang", "crash", "poison"], default="ok"
+        "--mode", choices=["ok", "slow", "hang", "crash", "poison", "stop"], default="ok"
     )
     parser.add_argument("--delay", type=float, default=0.05, help="slow: seconds per message")
-    parser.add_argument("--after", type=int, default=20, help="hang, crash: after so many")
+    parser.add_argument("--after", type=int, default=20, help="hang, crash, stop: after so many")
     parser.add_argument("--key", default="", help="poison: the key that always fails")
     Application(parser.parse_args()).run()
     return 0

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockstep_e2e::checker::Expectations;
-use lockstep_e2e::cluster::{Node, System, images, inside, unavailable};
+use lockstep_e2e::cluster::{Kind, Node, System, images, inside, unavailable};
 use lockstep_e2e::scene::Outcome;
 use serde_json::json;
 
@@ -42,7 +42,7 @@ async fn play(node: Node) -> Outcome<()> {
     say("$ kubectl apply: a NatsConnection and a ConsumerGroup of 6 partitions");
     system.make_group().await?;
     say("$ kubectl apply: a Deployment with the label, whose application knows nothing of NATS");
-    system.run_application("Deployment", 1).await?;
+    system.run_application(Kind::Deployment, 1).await?;
     system.settles(1).await?;
     system.publish(100).await?;
     system.flows(200).await;

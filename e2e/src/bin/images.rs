@@ -1,7 +1,7 @@
 //! Writes the images that test clusters run, from programs that were built before: `make images`.
 //!
 //! ```text
-//! images LOCKSTEP_PROGRAM FOLDER
+//! images LOCKSTEP_PROGRAM GO_APPLICATION FOLDER
 //! ```
 
 use std::io;
@@ -33,10 +33,10 @@ const NOT_NEEDED: [&str; 10] = [
 
 fn main() -> ExitCode {
     let arguments: Vec<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
-    let [lockstep, folder] = arguments.as_slice() else {
-        return fail("usage: images LOCKSTEP_PROGRAM FOLDER");
+    let [lockstep, go_application, folder] = arguments.as_slice() else {
+        return fail("usage: images LOCKSTEP_PROGRAM GO_APPLICATION FOLDER");
     };
-    match write_all(lockstep, folder) {
+    match write_all(lockstep, go_application, folder) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error.to_string()),
     }
@@ -48,7 +48,7 @@ fn fail(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn write_all(lockstep: &Path, folder: &Path) -> io::Result<()> {
+fn write_all(lockstep: &Path, go_application: &Path, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let busybox = Path::new("/bin/busybox");
     let image = Image::new("lockstep.test/lockstep:1")
@@ -66,6 +66,11 @@ fn write_all(lockstep: &Path, folder: &Path) -> io::Result<()> {
         .entrypoint(&["/bin/busybox", "sh", "-c", PAUSE]);
     write("pause", &image, folder)?;
     write("python", &python(busybox)?, folder)?;
+    let image = Image::new("lockstep.test/app-go:1")
+        .file(go_application, "/app")
+        .libraries_of(go_application)?
+        .entrypoint(&["/app"]);
+    write("go", &image, folder)?;
     if size > LARGEST_LOCKSTEP {
         let text = format!("the image of lockstep has {} MiB, more than 25", size >> 20);
         return Err(io::Error::other(text));

@@ -5,11 +5,13 @@
 //! * [`Node`]: all of it, with kubelet and containerd, in namespaces of its own. For whole systems.
 
 mod api;
+mod faults;
 mod files;
 mod host;
 mod node;
 mod pki;
 mod system;
+mod workload;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,9 +20,11 @@ use std::time::Duration;
 use crate::process::{self, Finished};
 
 pub use api::{ASSETS_VARIABLE, ApiServer};
+pub use faults::GhostNode;
 pub use host::unavailable;
 pub use node::{NODE, Node, inside};
-pub use system::System;
+pub use system::{Pod, System};
+pub use workload::{Kind, Language, Workload};
 
 /// How long a command may take.
 const COMMAND_WITHIN: Duration = Duration::from_secs(120);

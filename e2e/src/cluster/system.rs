@@ -1,15 +1,20 @@
 //! All of Lockstep on a node: NATS, the chart, a group, an application that knows nothing of NATS;
 //! a publisher and an auditor beside them, and at the end the judge.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::Value;
+
+use super::workload::{Kind, Workload};
 use super::{Node, tool};
 use crate::auditor::{Auditor, Progress, keep_history};
 use crate::checker::{Expectations, Verdict, judge};
 use crate::children::Child;
-use crate::history;
+use crate::clock;
+use crate::history::{self, Log, Record};
 use crate::publisher::{Load, Publisher};
 use crate::scene::{Outcome, SceneError};
 use crate::until::{until, until_sync};
@@ -37,8 +42,25 @@ pub struct System {
     history: PathBuf,
 }
 
-/// What the application is: its workload, as YAML, with `IMAGE` and `HISTORY` to be filled in.
-const DEPLOYMENT: &str = include_str!("../../cluster/app.yaml");
+/// A pod, as the API server shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its name.
+    pub name: String,
+    /// Its IP address; empty before it has one.
+    pub address: String,
+    /// Whether it is on its way out.
+    pub leaving: bool,
+    /// Whether it has ended, well or not.
+    pub ended: bool,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// When that changed last.
+    pub ready_since: String,
+    /// How often any of its containers was started again.
+    pub restarts: u64,
+}
+
 const NATS_SERVICE: &str = include_str!("../../cluster/nats.yaml");
 const GROUP: &str = include_str!("../../cluster/group.yaml");
 
@@ -70,9 +92,8 @@ impl System {
         Ok(system)
     }
 
-    /// Kills the NATS server and starts it again with what it had stored.
-    pub fn restart_nats(&mut self) -> Outcome<()> {
-        self.nats.kill()?;
+    /// Starts the NATS server again with what it had stored.
+    pub fn start_nats(&mut self) -> Outcome<()> {
         self.nats = start_nats(&self.node)?;
         Ok(())
     }
@@ -150,7 +171,12 @@ impl System {
 
     /// The connection and the group `orders`, ready; from then on everything in its bucket is noted.
     pub async fn make_group(&mut self) -> Outcome<()> {
-        self.apply(GROUP).await?;
+        self.make_group_with("").await
+    }
+
+    /// As [`Self::make_group`], with this YAML at the end of the group's spec.
+    pub async fn make_group_with(&mut self, more: &str) -> Outcome<()> {
+        self.apply(&format!("{GROUP}{more}")).await?;
         self.group_is("True", "NoMembers").await?;
         let client = async_nats::connect(NATS_ON_THE_NODE).await?;
         let bucket = "lockstep_default_orders";
@@ -185,29 +211,38 @@ impl System {
         }
     }
 
-    /// The application as a workload of this kind, `Deployment` or `StatefulSet`.
-    pub async fn run_application(&self, kind: &str, replicas: u32) -> Outcome<()> {
-        let service = if kind == "StatefulSet" {
-            "serviceName: orders"
-        } else {
-            ""
-        };
-        let yaml = DEPLOYMENT
-            .replace("KIND", kind)
-            .replace("REPLICAS", &replicas.to_string())
-            .replace("SERVICE", service)
-            .replace("HISTORY", &self.history.display().to_string());
-        self.apply(&yaml).await
+    /// The application `orders`, of this kind.
+    pub async fn run_application(&self, kind: Kind, replicas: u32) -> Outcome<()> {
+        self.run(&Workload::new(kind, replicas)).await
+    }
+
+    /// An application.
+    pub async fn run(&self, workload: &Workload) -> Outcome<()> {
+        self.apply(&workload.manifest(&self.history).to_string())
+            .await
+    }
+
+    /// The pods of a namespace with this label.
+    pub async fn all_pods(&self, namespace: &str, label: &str) -> Outcome<Vec<Pod>> {
+        let ask = ["get", "pods", "-n", namespace, "-l", label, "-o", "json"];
+        let all: Value = serde_json::from_str(&self.kubectl(&ask).await?)?;
+        let pods = all["items"].as_array().into_iter().flatten();
+        Ok(pods.map(Pod::of).collect())
     }
 
     /// The names of the application's pods that are not on their way out.
     pub async fn pods(&self) -> Outcome<Vec<String>> {
-        let ask = ["get", "pods", "-l", "app=orders", "-o", "json"];
-        let all: serde_json::Value = serde_json::from_str(&self.kubectl(&ask).await?)?;
-        let pods = all["items"].as_array().into_iter().flatten();
-        let staying = pods.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null());
-        let names = staying.filter_map(|pod| pod["metadata"]["name"].as_str());
-        Ok(names.map(str::to_owned).collect())
+        let all = self.all_pods("default", "app=orders").await?;
+        let staying = all.into_iter().filter(|pod| !pod.leaving && !pod.ended);
+        Ok(staying.map(|pod| pod.name).collect())
+    }
+
+    /// Notes in the history that something happened: pauses after it are counted as its own.
+    pub fn mark(&self, event: &str) -> Outcome<()> {
+        let name = event.to_owned();
+        let at = clock::boottime_ns();
+        let mut log = Log::open(&self.history.join("events.jsonl"))?;
+        Ok(log.write(&Record::Event { name, at })?)
     }
 
     /// Waits until so many members own everything, and nothing is on its way.
@@ -269,43 +304,43 @@ impl System {
         }
     }
 
-    /// The pids, as the node numbers them, of a container's processes in a pod.
-    pub async fn pid_of(&self, pod: &str, container: &str) -> Outcome<String> {
-        let ask = ["get", "pod", pod, "-o", "json"];
-        let pod: serde_json::Value = serde_json::from_str(&self.kubectl(&ask).await?)?;
-        let lists =
-            ["initContainerStatuses", "containerStatuses"].map(|l| pod["status"][l].clone());
-        let all = lists.iter().filter_map(|list| list.as_array()).flatten();
-        let id = all.clone().find(|status| status["name"] == container);
-        let id = id
-            .and_then(|status| status["containerID"].as_str())
-            .unwrap_or_default();
-        let id = id.trim_start_matches("containerd://");
-        let tasks = self
-            .node
-            .run(&["ctr", "-n", "k8s.io", "task", "ls"])
-            .await?
-            .stdout;
-        let line = tasks
-            .lines()
-            .find(|line| !id.is_empty() && line.starts_with(id));
-        let pid = line.and_then(|line| line.split_whitespace().nth(1));
-        pid.map(str::to_owned)
-            .ok_or_else(|| SceneError::new(format!("no process of {container}: {tasks}")))
+    /// Waits until so many more messages are committed.
+    pub async fn handles(&self, messages: u64) -> Outcome<()> {
+        let committed = || self.progress().committed.values().sum::<u64>();
+        let goal = committed() + messages;
+        let handled = until_sync("more commits", SOON, || {
+            let now = committed();
+            if now >= goal {
+                Ok(())
+            } else {
+                Err(format!("{now} of {goal}"))
+            }
+        });
+        match handled.await {
+            Ok(()) => Ok(()),
+            Err(late) => Err(SceneError::new(format!(
+                "{late}\n{}",
+                self.controller_logs().await
+            ))),
+        }
     }
 
-    /// Sends a signal to the first process of a pod's container.
-    pub async fn signal(&self, pod: &str, container: &str, signal: &str) -> Outcome<()> {
-        let pid = self.pid_of(pod, container).await?;
-        let sent = self
-            .node
-            .run(&["kill", &format!("-{signal}"), &pid])
+    /// Waits until these messages, by partition, are committed, for as long as there is progress.
+    async fn has_committed(&self, last: &BTreeMap<u32, u64>) -> Outcome<()> {
+        let mut before = BTreeMap::new();
+        while !self.progress().has_committed(last) {
+            until_sync("progress towards the end", SOON, || {
+                let committed = self.progress().committed;
+                if committed == before {
+                    Err(format!("{committed:?} of {last:?}"))
+                } else {
+                    before = committed;
+                    Ok(())
+                }
+            })
             .await?;
-        if sent.code == Some(0) {
-            Ok(())
-        } else {
-            Err(SceneError::new(sent.stderr))
         }
+        Ok(())
     }
 
     /// The load stops, everything is committed, and the verdict has to be good.
@@ -315,15 +350,7 @@ impl System {
         }
         let records = history::read(&self.history.join("published.jsonl"))?;
         let last = history::last_published(&records);
-        until_sync("commit of everything", SOON, || {
-            let progress = self.progress();
-            if progress.has_committed(&last) {
-                Ok(())
-            } else {
-                Err(format!("{:?}", progress.committed))
-            }
-        })
-        .await?;
+        self.has_committed(&last).await?;
         let verdict = judge(&history::read_folder(&self.history)?, expect);
         if verdict.passed {
             return Ok(verdict);
@@ -332,6 +359,30 @@ impl System {
             "{verdict}\n{}",
             self.controller_logs().await
         )))
+    }
+}
+
+// === impl Pod ===
+
+impl Pod {
+    fn of(pod: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let status = &pod["status"];
+        let conditions = status["conditions"].as_array().into_iter().flatten();
+        let ready = conditions.cloned().find(|one| one["type"] == "Ready");
+        let ready = ready.unwrap_or_default();
+        let lists = ["initContainerStatuses", "containerStatuses"].map(|list| &status[list]);
+        let containers = lists.into_iter().filter_map(Value::as_array).flatten();
+        let restarts = containers.filter_map(|container| container["restartCount"].as_u64());
+        Self {
+            name: text(&pod["metadata"]["name"]),
+            address: text(&status["podIP"]),
+            leaving: !pod["metadata"]["deletionTimestamp"].is_null(),
+            ended: status["phase"] == "Succeeded" || status["phase"] == "Failed",
+            ready: ready["status"] == "True",
+            ready_since: text(&ready["lastTransitionTime"]),
+            restarts: restarts.sum(),
+        }
     }
 }
 

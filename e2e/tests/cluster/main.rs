@@ -9,4 +9,9 @@
 
 mod chart;
 mod life;
+mod lost_node;
 mod node;
+mod outages;
+mod rolling;
+mod scaling;
+mod stage;

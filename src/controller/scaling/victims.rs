@@ -55,14 +55,14 @@ fn highest_ordinals(target: &Target, to: i32) -> BTreeSet<String> {
 }
 
 /// The order in which a `ReplicaSet` takes its pods: not scheduled, not running, not ready, cheapest;
-/// among equals we choose, and say so by the cost. Who was asked to leave already stays chosen; else
-/// the owner of the fewest partitions: exactly these move.
+/// among equals we choose, and say so by the cost. Who was asked to leave already stays chosen (after a
+/// fail-over the cost says who that was); else the owner of the fewest partitions: exactly these move.
 fn rank<'a>(pod: &'a PodFact, grounds: Grounds<'_>) -> impl Ord + use<'a> {
     let Grounds { owned, asked, .. } = grounds;
     let given = pod.deletion_cost.filter(|cost| *cost != FIRST_TO_GO);
     let (stays, partitions) = match grounds.costs {
         Costs::Set => (
-            !asked.contains(&pod.name),
+            !asked.contains(&pod.name) && pod.deletion_cost != Some(FIRST_TO_GO),
             owned.get(pod.name.as_str()).copied().unwrap_or_default(),
         ),
         Costs::NotAllowed => (false, 0),
@@ -180,6 +180,14 @@ mod tests {
             ["c".to_owned()].into(),
             "Kubernetes takes the youngest"
         );
+    }
+
+    #[test]
+    fn after_a_fail_over_the_cost_says_who_was_asked() {
+        let mut priced = member("b", 2);
+        priced.deletion_cost = Some(FIRST_TO_GO);
+        let pods = [member("a", 1), priced, member("c", 3)];
+        assert_eq!(chosen(&pods, 2, &[("a", 1), ("b", 3), ("c", 1)]), ["b"]);
     }
 
     #[test]

@@ -1,0 +1,56 @@
+//! What the whole-system tests have in common.
+
+use std::time::Duration;
+
+use lockstep_e2e::checker::{Expectations, Verdict};
+use lockstep_e2e::cluster::{Kind, Node, Pod, System, Workload};
+
+/// The longest that anything takes on a loaded machine.
+pub(crate) const WITHIN: Duration = Duration::from_secs(120);
+
+/// Lockstep on a node, with so many members that are handed messages.
+pub(crate) async fn running(node: Node, kind: Kind, replicas: u32) -> System {
+    running_with(node, &Workload::new(kind, replicas)).await
+}
+
+pub(crate) async fn running_with(node: Node, workload: &Workload) -> System {
+    let mut system = System::start(node).await.unwrap();
+    system
+        .install(&["controller.cleanupTimeout=10s"])
+        .await
+        .unwrap();
+    system.make_group().await.unwrap();
+    system.run(workload).await.unwrap();
+    system.settles(workload.replicas as usize).await.unwrap();
+    system.publish(50).await.unwrap();
+    system.handles(100).await.unwrap();
+    system
+}
+
+/// The application's pods, none of which is on its way out.
+pub(crate) async fn pods(system: &System) -> Vec<Pod> {
+    let all = system.all_pods("default", "app=orders").await.unwrap();
+    all.into_iter().filter(|pod| !pod.leaving).collect()
+}
+
+/// Everything was handled once and in order, and every hand-over was in good order.
+pub(crate) async fn ends_without_a_trace(system: &mut System) -> Verdict {
+    let verdict = system.ends_well(&Expectations::default()).await.unwrap();
+    assert_eq!(
+        (verdict.unclean_grants, verdict.duplicates),
+        (0, 0),
+        "{verdict}"
+    );
+    verdict
+}
+
+/// The longest pause of each partition after this event is far below a session timeout (8 s here):
+/// nobody's death was waited for.
+pub(crate) fn paused_shortly(verdict: &Verdict, event: &str) {
+    let pauses = verdict.pauses.iter().find(|pauses| pauses.event == event);
+    let (partition, pause) = pauses.and_then(|pauses| pauses.worst()).unwrap();
+    assert!(
+        pause.as_secs() < 4,
+        "{event}: partition {partition} stood still for {pause:?}"
+    );
+}
