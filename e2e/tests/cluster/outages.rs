@@ -3,24 +3,16 @@
 
 use std::time::Duration;
 
-use lockstep_e2e::cluster::{Kind, Language, Pod, System, Workload, images, inside};
+use lockstep_e2e::cluster::{Kind, Pod, System, images, inside};
 use lockstep_e2e::until::until;
 
-use crate::stage::{WITHIN, ends_without_a_trace, running_with};
+use crate::stage::{WITHIN, ends_without_a_trace, quick, running_with};
 
 /// Longer than any lease and any session of the test cluster.
 const OUTAGE: Duration = Duration::from_secs(60);
 
 /// How much is handled while something else is gone: about what is published in that time.
 const MEANWHILE: u64 = 2_000;
-
-/// An application that starts in no time.
-fn quick(replicas: u32) -> Workload {
-    Workload {
-        language: Language::Go,
-        ..Workload::new(Kind::Deployment, replicas)
-    }
-}
 
 async fn scale(system: &System, replicas: usize) {
     let flag = format!("--replicas={replicas}");
@@ -55,7 +47,7 @@ async fn everything(system: &System) -> Vec<Pod> {
 #[test]
 fn messages_flow_on_without_controllers_and_without_the_api_server() {
     inside(&images(), async |node| {
-        let mut system = running_with(node, &quick(1)).await;
+        let mut system = running_with(node, &quick(Kind::Deployment, 1)).await;
         scale(&system, 6).await;
         kill_the_leader(&system).await;
         system.handles(500).await.unwrap();
@@ -87,7 +79,7 @@ fn messages_flow_on_without_controllers_and_without_the_api_server() {
 #[test]
 fn an_outage_of_nats_restarts_nobody_and_a_namespace_goes_without_it() {
     inside(&images(), async |node| {
-        let mut system = running_with(node, &quick(2)).await;
+        let mut system = running_with(node, &quick(Kind::Deployment, 2)).await;
         system
             .kubectl(&["create", "namespace", "shop"])
             .await

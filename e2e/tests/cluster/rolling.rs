@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use lockstep_e2e::cluster::{Kind, Language, System, Workload, images, inside};
+use lockstep_e2e::cluster::{Kind, System, images, inside};
 
 use lockstep_e2e::scene::Outcome;
 use serde_json::json;
 
-use crate::stage::{ends_without_a_trace, paused_shortly, running, running_with};
+use crate::stage::{ends_without_a_trace, is_patient, paused_shortly, quick, running_with};
 
 /// Each partition's owner and epoch.
 fn held(system: &System) -> BTreeMap<u32, (String, u64)> {
@@ -28,9 +28,8 @@ async fn roll(system: &System, kind: &str) {
 #[test]
 fn of_a_stateful_set_only_the_partitions_of_the_replaced_pod_move() {
     inside(&images(), async |node| {
-        let mut workload = Workload::new(Kind::StatefulSet, 3);
-        workload.language = Language::Go;
-        let mut system = running_with(node, &workload).await;
+        let mut system = running_with(node, &quick(Kind::StatefulSet, 3)).await;
+        is_patient(&system).await;
         // Only the last pod is replaced.
         let last = r#"{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 2}}}}"#;
         system
@@ -95,7 +94,8 @@ async fn evict(system: &System, pod: &str) -> Outcome<String> {
 #[test]
 fn a_deployment_is_evicted_within_its_budget_and_rolled_without_a_trace() {
     inside(&images(), async |node| {
-        let mut system = running(node, Kind::Deployment, 3).await;
+        let mut system = running_with(node, &quick(Kind::Deployment, 3)).await;
+        is_patient(&system).await;
         system.apply(BUDGET).await.unwrap();
         let counted = "--for=jsonpath={.status.disruptionsAllowed}=1";
         let counted = ["wait", "pdb", "orders", counted, "--timeout=60s"];

@@ -1,8 +1,8 @@
 //! Groups that scale their target, and jobs whose pods are members until they are done.
 
-use lockstep_e2e::cluster::{Kind, Language, System, Workload, images, inside};
+use lockstep_e2e::cluster::{Kind, System, Workload, images, inside};
 
-use crate::stage::ends_without_a_trace;
+use crate::stage::{ends_without_a_trace, quick};
 
 const TARGET: &str = "  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: orders}\n";
 
@@ -12,9 +12,7 @@ fn a_group_scales_its_deployment_by_draining_and_jobs_complete_beside_it() {
         let mut system = System::start(node).await.unwrap();
         system.install(&[]).await.unwrap();
         system.make_group_with(TARGET).await.unwrap();
-        let mut deployment = Workload::new(Kind::Deployment, 1);
-        deployment.language = Language::Go;
-        system.run(&deployment).await.unwrap();
+        system.run(&quick(Kind::Deployment, 1)).await.unwrap();
         system.settles(1).await.unwrap();
         system.publish(50).await.unwrap();
         for replicas in [4, 2] {
