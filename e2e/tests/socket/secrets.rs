@@ -11,6 +11,9 @@ use tempfile::TempDir;
 
 use super::*;
 
+/// Longer than a client waits between two attempts, each of which may take 2 s.
+const LONGEST_WAIT: Duration = Duration::from_secs(8);
+
 /// A worker that the test has started itself.
 struct Worker {
     process: Child,
@@ -176,13 +179,27 @@ async fn a_worker_listens_before_there_is_a_server_and_joins_once_there_is() -> 
 #[tokio::test]
 async fn a_worker_waits_for_a_server_that_accepts_and_never_speaks() -> Outcome<()> {
     let silent = std::net::TcpListener::bind("127.0.0.1:0")?;
+    silent.set_nonblocking(true)?;
     let scene = Scene::start(Manifest::default()).await?;
     let url = format!("nats://{}", silent.local_addr()?);
     let mut worker = Worker::start(&scene, &url, &[])?;
     worker.waits_for("NATS is not reached").await?;
-    // The right address comes with the Secret.
+    // The right address comes with the Secret, and the wrong one is left alone.
     worker.is_given(&[("servers", &scene.servers.url())])?;
     worker.joins().await?;
+    let mut last = clock::now();
+    let left_alone = until("silence at the former address", SETTLED, async || {
+        while silent.accept().is_ok() {
+            last = clock::now();
+        }
+        let quiet = clock::now().duration_since(last);
+        if quiet > LONGEST_WAIT {
+            Ok(())
+        } else {
+            Err(format!("{quiet:?}"))
+        }
+    });
+    left_alone.await?;
     assert!(worker.process.is_running());
     Ok(())
 }
