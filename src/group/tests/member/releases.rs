@@ -298,6 +298,7 @@ fn a_stream_that_is_opened_while_its_member_leaves_is_pushed_what_another_had() 
     // What was refused stays here.
     t.passes(Duration::from_secs(5));
     assert!(!t.member.has_for(&id, asks, t.now));
+    assert_eq!(t.is_pushed("b", 0), [0; 0]);
     t.acks("b", 0, 1);
     assert_eq!((t.released(), t.committed(0)), (vec![(0, 1, true)], 2));
 }
@@ -317,6 +318,7 @@ fn an_acknowledgement_that_comes_after_its_session_ended_counts_until_the_releas
 fn the_second_without_a_session_begins_with_the_last_that_ends() {
     // P126a
     let mut t = draining();
+    t.heartbeats = Answers::No; // its own clock is enough
     t.loses("a");
     for connected in [false, true, false] {
         t.happens(Event::Application { connected });
@@ -339,6 +341,19 @@ fn what_was_acknowledged_is_committed_although_nobody_is_waited_for() {
     assert_eq!(t.holds(), [0]);
     t.answers_write(0);
     t.answers_write(0);
+    assert_eq!((t.holds(), t.committed(0)), (vec![], 2));
+    assert_eq!(t.released(), [(0, 1, false)]);
+    // Also one that waits for the first heartbeat of a new connection. P94
+    let mut t = draining();
+    t.heartbeats = Answers::No;
+    t.happens(Event::Connected);
+    t.acks("a", 0, 1);
+    t.loses("a");
+    t.happens(Event::Application { connected: false });
+    t.passes(Duration::from_secs(2));
+    assert_eq!((t.holds(), t.committed(0)), (vec![0], 1));
+    t.heartbeats = Answers::Yes;
+    t.passes(Duration::from_secs(3));
     assert_eq!((t.holds(), t.committed(0)), (vec![], 2));
     assert_eq!(t.released(), [(0, 1, false)]);
 }
