@@ -37,7 +37,12 @@ impl Ended {
 
 /// A worker with one message in the hands of a stream, and what it writes of itself.
 async fn with_a_message() -> Outcome<(Scene, Stream, proto::Message, async_nats::Subscriber)> {
-    let (mut scene, client) = alone().await?;
+    let manifest = Manifest {
+        max_in_flight: 100,
+        rebalance_timeout: "2m".to_owned(), // no revocation ends before the drain does
+        ..Manifest::default()
+    };
+    let (mut scene, client) = alone_with(manifest).await?;
     let nats = scene.servers.connect().await?;
     let documents = nats
         .subscribe("$KV.lockstep_default_orders.member.*")
