@@ -442,9 +442,14 @@ impl Pump {
         self.say_whether_connected();
     }
 
-    /// The application is there as long as it has a session.
+    /// The application is there as long as it has a session; to a member that leaves, as long as
+    /// it has one from which something may come. P126a
     pub(super) fn say_whether_connected(&mut self) {
-        let connected = self.sessions.is_connected();
+        let connected = if self.member.is_leaving() {
+            self.sessions.is_any_in_use(|id| self.member.is_holding(id))
+        } else {
+            self.sessions.is_connected()
+        };
         if self.member.application().0 != connected {
             self.step(Event::Application { connected }, clock::now());
         }

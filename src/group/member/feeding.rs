@@ -178,6 +178,12 @@ impl<M: Message> Member<M> {
         }
     }
 
+    /// Whether this session has messages in hand.
+    pub fn is_holding(&self, session: &SessionId) -> bool {
+        let mut ledgers = self.holds.values().filter_map(Hold::ledger);
+        ledgers.any(|ledger| ledger.holder() == Some(session))
+    }
+
     /// A session has ended.
     pub fn session_ended(&mut self, session: &SessionId, how: SessionEnd, now: Timestamp) {
         let held: Vec<Partition> = self.holds.keys().copied().collect();
