@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::children::{self, Child};
@@ -34,6 +35,7 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tls {
     ServerOnly,
+    HandshakeFirst,
     Mutual,
 }
 
@@ -121,6 +123,13 @@ impl Options {
         self
     }
 
+    /// TLS from the first byte on: the server says nothing before.
+    #[must_use]
+    pub fn tls_handshake_first(mut self) -> Self {
+        self.tls = Some(Tls::HandshakeFirst);
+        self
+    }
+
     /// TLS that asks for a client certificate as well.
     #[must_use]
     pub fn mutual_tls(mut self) -> Self {
@@ -170,8 +179,12 @@ impl Tls {
             file("cert_file", "server.crt"),
             file("key_file", "server.key"),
         ];
-        if self == Self::Mutual {
-            lines.extend([file("ca_file", "ca.crt"), "  verify: true".to_owned()]);
+        match self {
+            Self::ServerOnly => {}
+            Self::HandshakeFirst => lines.push("  handshake_first: true".to_owned()),
+            Self::Mutual => {
+                lines.extend([file("ca_file", "ca.crt"), "  verify: true".to_owned()]);
+            }
         }
         lines.push("}".to_owned());
         lines.join("\n")
@@ -207,6 +220,14 @@ impl NatsServer {
             folder,
             process: None,
         })
+    }
+
+    /// Has a running server take other lines in the place of those of [`Options::config`].
+    pub fn reload(&mut self, lines: &str) -> io::Result<()> {
+        lines.clone_into(&mut self.options.extra);
+        std::fs::write(self.folder.path().join("nats.conf"), self.config())?;
+        let process = self.process.as_mut();
+        process.map_or(Ok(()), |process| process.signal(Signal::HUP))
     }
 
     /// Writes the configuration, starts the process, and waits until JetStream answers.

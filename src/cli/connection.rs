@@ -71,6 +71,9 @@ pub struct ConnectionFlags {
         requires = "tls_cert"
     )]
     tls_key: Option<PathBuf>,
+    /// Encrypt before the server says anything, as its handshake_first wants it
+    #[arg(long, env = "LOCKSTEP_TLS_HANDSHAKE_FIRST")]
+    tls_handshake_first: bool,
     /// JetStream domain behind a leaf node
     #[arg(long, env = "LOCKSTEP_JETSTREAM_DOMAIN", value_name = "NAME")]
     jetstream_domain: Option<String>,
@@ -149,7 +152,7 @@ impl ConnectionFlags {
         Tls {
             ca: self.tls_ca.clone(),
             client: client.map(|(cert, key)| ClientCertificate { cert, key }),
-            handshake_first: false,
+            handshake_first: self.tls_handshake_first,
         }
     }
 

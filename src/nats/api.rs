@@ -6,15 +6,16 @@
 use std::time::Duration;
 
 use async_nats::client::RequestErrorKind;
-use async_nats::{HeaderMap, Message, Request};
+use async_nats::{Client, HeaderMap, Message, Request};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tokio::sync::watch;
 
 /// The `JetStream` API as one connection reaches it.
 #[derive(Clone, Debug)]
 pub(crate) struct Api {
-    client: async_nats::Client,
+    client: watch::Receiver<Client>,
     prefix: String,
     timeout: Duration,
 }
@@ -122,7 +123,11 @@ struct Failed {
 // === impl Api ===
 
 impl Api {
-    pub(crate) fn new(client: async_nats::Client, domain: Option<&str>, timeout: Duration) -> Self {
+    pub(crate) fn new(
+        client: watch::Receiver<Client>,
+        domain: Option<&str>,
+        timeout: Duration,
+    ) -> Self {
         let prefix = match domain {
             Some(domain) => format!("$JS.{domain}.API"),
             None => "$JS.API".to_owned(),
@@ -134,9 +139,9 @@ impl Api {
         }
     }
 
-    /// The client underneath.
-    pub(crate) fn client(&self) -> &async_nats::Client {
-        &self.client
+    /// The client underneath, as it is now.
+    pub(super) fn client(&self) -> Client {
+        self.client.borrow().clone()
     }
 
     /// How long an answer is awaited.
@@ -189,7 +194,8 @@ impl Api {
         }
         // The client's own bound covers the answer only: with a full queue, as during an outage,
         // handing over the request waits as well.
-        let sent = self.client.send_request(subject.to_owned(), request);
+        let client = self.client();
+        let sent = client.send_request(subject.to_owned(), request);
         let answer = tokio::time::timeout(self.timeout, sent).await;
         let subject = subject.to_owned();
         match answer {
@@ -199,7 +205,7 @@ impl Api {
                 RequestErrorKind::NoResponders => ApiError::NoResponders { subject },
                 RequestErrorKind::MaxPayloadExceeded => ApiError::TooLarge {
                     size,
-                    limit: self.client.max_payload(),
+                    limit: client.max_payload(),
                 },
                 RequestErrorKind::InvalidSubject | RequestErrorKind::Other => ApiError::Lost {
                     subject,

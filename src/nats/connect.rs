@@ -1,32 +1,20 @@
 //! Connections: they wait for their server, for ever, and say how it stands.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_nats::ConnectOptions;
+use async_nats::Client;
 use serde::Deserialize;
 use tokio::sync::{broadcast, watch};
-use tokio_util::sync::CancellationToken;
 
 use super::api::{Api, ApiError, Remedy, code};
-use super::credentials::{addresses, of_url, with_auth, with_tls};
+use super::client::{Maker, Place, Reports};
+use super::follow::Follower;
 use super::options::{Auth, Options, Role};
-use super::secret_folder::SecretFolder;
 use super::version::{self, TooOld};
-use crate::chance;
 use crate::tasks::Tasks;
 
-/// With the third unanswered ping the client gives a connection up: a half-open one is noticed
-/// after about five seconds.
-const PING_INTERVAL: Duration = Duration::from_secs(2);
-/// A server that cannot shake hands in this time is not worth waiting for.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Events that a slow observer may be behind before it loses the oldest.
 const EVENTS: usize = 64;
-/// How often credentials in a folder are looked at: Kubernetes itself takes up to a minute.
-const LOOK_AT_CREDENTIALS: Duration = Duration::from_secs(2);
-/// The longest wait between attempts to connect, before jitter.
-const RECONNECT_MAX: Duration = Duration::from_secs(4);
 
 /// A connection to a server, or the standing attempt to get one.
 ///
@@ -34,6 +22,8 @@ const RECONNECT_MAX: Duration = Duration::from_secs(4);
 #[derive(Clone, Debug)]
 pub struct Connection {
     api: Api,
+    /// The client in use. Kept here, so that who waits for another one waits as long as this is.
+    clients: Arc<watch::Sender<Client>>,
     events: broadcast::Sender<ConnectionEvent>,
     standing: watch::Receiver<Standing>,
     inbox_prefix: Arc<str>,
@@ -137,40 +127,29 @@ pub enum CheckError {
 // === impl Connection ===
 
 impl Connection {
-    /// Starts a connection; returns before the server has been reached.
+    /// Starts a connection; returns before the server has been reached. What is in a folder of
+    /// credentials is no reason to refuse: it may be mended later.
     pub async fn connect(options: &Options, role: &Role, name: &str) -> Result<Self, ConnectError> {
         let inbox_prefix: Arc<str> = role.inbox_prefix().into();
         let (events, _) = broadcast::channel(EVENTS);
-        let (standing_tx, standing) = watch::channel(Standing::Down { why: None });
-        let options = &options.with_what_its_folder_says();
-        let servers = addresses(&options.urls)?;
-        let client = with_auth(of_url(ConnectOptions::new(), &servers), &options.auth)
-            .and_then(|made| with_tls(made, options))?
-            .name(name)
-            .custom_inbox_prefix(&*inbox_prefix)
-            .ping_interval(PING_INTERVAL)
-            .connection_timeout(CONNECT_TIMEOUT)
-            .request_timeout(Some(options.request_timeout))
-            .subscription_capacity(options.subscription_capacity)
-            .retry_on_initial_connect()
-            .max_reconnects(None)
-            .reconnect_delay_callback(reconnect_delay)
-            .event_callback(reporter(events.clone(), standing_tx))
-            .connect(servers)
-            .await
-            .map_err(|error| ConnectError::Client(error.to_string()))?;
-        let domain = options.jetstream_domain.as_deref();
+        let (standing, seen) = watch::channel(Standing::Down { why: None });
+        let maker = Maker {
+            options: options.clone(),
+            name: name.to_owned(),
+            inbox_prefix: Arc::clone(&inbox_prefix),
+            reports: Reports {
+                events: events.clone(),
+                standing,
+            },
+        };
         let tasks = Tasks::new();
-        if let Auth::Folder(folder) = &options.auth {
-            let (client, folder) = (client.clone(), folder.clone());
-            tasks.spawn("credentials", |stop| {
-                watch_credentials(client, folder, stop)
-            });
-        }
+        let clients = clients(maker, &tasks).await?;
+        let domain = options.jetstream_domain.as_deref();
         Ok(Self {
-            api: Api::new(client, domain, options.request_timeout),
+            api: Api::new(clients.subscribe(), domain, options.request_timeout),
+            clients,
             events,
-            standing,
+            standing: seen,
             inbox_prefix,
             // A member's permissions cover its group's streams alone.
             may_ask_account: !matches!(role, Role::Member(_)),
@@ -178,9 +157,10 @@ impl Connection {
         })
     }
 
-    /// The client underneath; for other adapters of this crate, never to be handed out.
-    pub(crate) fn client(&self) -> &async_nats::Client {
-        self.api.client()
+    /// The client underneath, which another one may follow; for other adapters of this crate,
+    /// never to be handed out.
+    pub(super) fn clients(&self) -> watch::Receiver<Client> {
+        self.clients.subscribe()
     }
 
     /// The `JetStream` API through this connection.
@@ -226,7 +206,7 @@ impl Connection {
 
     /// The server at the other end, once it has been reached.
     pub fn server(&self) -> Option<Server> {
-        let server = self.client().try_server_info()?;
+        let server = self.api.client().try_server_info()?;
         Some(Server {
             name: server.server_name,
             version: server.version,
@@ -280,11 +260,24 @@ impl Connection {
 
     /// Waits until what was sent has reached the server; at most as long as a request would.
     pub async fn flush(&self) {
-        let flushed = tokio::time::timeout(self.api.timeout(), self.client().flush()).await;
+        let client = self.api.client();
+        let flushed = tokio::time::timeout(self.api.timeout(), client.flush()).await;
         if !matches!(flushed, Ok(Ok(()))) {
             tracing::debug!("what was sent last may not have reached the server");
         }
     }
+}
+
+/// The client in use, and what keeps it so.
+async fn clients(maker: Maker, tasks: &Tasks) -> Result<Arc<watch::Sender<Client>>, ConnectError> {
+    if let Auth::Folder(folder) = maker.options.auth.clone() {
+        let follower = Follower::begin(maker, folder).await?;
+        let clients = follower.clients();
+        tasks.spawn("credentials", |stop| follower.run(stop));
+        return Ok(clients);
+    }
+    let made = maker.make(Place::InUse).await?;
+    Ok(Arc::new(watch::channel(made.client).0))
 }
 
 // === impl CheckError ===
@@ -310,123 +303,4 @@ struct AccountInfo {
 struct ApiStats {
     #[serde(default)]
     level: u32,
-}
-
-/// At once, then 50 ms doubling to [`RECONNECT_MAX`]; each between half and all of that, so that
-/// clients do not come back in step after a server's restart.
-fn reconnect_delay(attempt: usize) -> Duration {
-    if attempt <= 1 {
-        return Duration::ZERO;
-    }
-    let doublings = u32::try_from(attempt - 2).unwrap_or(u32::MAX).min(16);
-    let full = Duration::from_millis(50).saturating_mul(1 << doublings);
-    full.min(RECONNECT_MAX)
-        .mul_f64(0.5 + chance::fraction() / 2.0)
-}
-
-/// Connects anew when the credentials in a folder have changed.
-async fn watch_credentials(
-    client: async_nats::Client,
-    folder: SecretFolder,
-    stop: CancellationToken,
-) {
-    let mut known = folder.fingerprint();
-    loop {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(LOOK_AT_CREDENTIALS) => {}
-        }
-        let now = folder.fingerprint();
-        if now == known {
-            continue;
-        }
-        known = now;
-        tracing::info!(folder = %folder.path().display(), "credentials have changed: connecting anew");
-        if let Some(Ok(servers)) = folder.servers().map(|servers| addresses(&servers))
-            && let Err(error) = client.set_server_pool(servers.as_slice()).await
-        {
-            tracing::warn!(%error, "the servers that the folder names cannot be used");
-        }
-        if let Err(error) = client.force_reconnect().await {
-            tracing::warn!(%error, "cannot connect anew; the next attempt uses the new credentials");
-        }
-    }
-}
-
-/// The client's event callback: passes events on and keeps the standing.
-fn reporter(
-    events: broadcast::Sender<ConnectionEvent>,
-    standing: watch::Sender<Standing>,
-) -> impl Fn(async_nats::Event) -> std::future::Ready<()> + Send + Sync + 'static {
-    move |event| {
-        let event = translate(&event);
-        match &event {
-            ConnectionEvent::Connected => {
-                standing.send_replace(Standing::Up);
-            }
-            ConnectionEvent::Disconnected => {
-                standing.send_replace(Standing::Down { why: None });
-            }
-            ConnectionEvent::Complaint(text) => {
-                standing.send_if_modified(|now| match now {
-                    Standing::Up => false,
-                    Standing::Down { why } => {
-                        *why = Some(text.clone());
-                        true
-                    }
-                });
-            }
-            ConnectionEvent::SlowConsumer => {}
-        }
-        // Nobody listens at the moment: that is fine, events are not kept.
-        events.send(event).ok();
-        std::future::ready(())
-    }
-}
-
-fn translate(event: &async_nats::Event) -> ConnectionEvent {
-    use async_nats::Event;
-    match event {
-        Event::Connected => ConnectionEvent::Connected,
-        Event::Disconnected | Event::Closed => ConnectionEvent::Disconnected,
-        Event::SlowConsumer(_) => ConnectionEvent::SlowConsumer,
-        Event::LameDuckMode => {
-            ConnectionEvent::Complaint("the server is about to shut down".to_owned())
-        }
-        Event::Draining => ConnectionEvent::Complaint("the connection is draining".to_owned()),
-        Event::ServerError(async_nats::ServerError::AuthorizationViolation) => {
-            ConnectionEvent::Complaint(
-                "the server refuses these credentials (authorization violation)".to_owned(),
-            )
-        }
-        Event::ServerError(error) => {
-            ConnectionEvent::Complaint(format!("the server complains: {error}"))
-        }
-        Event::ClientError(error) => ConnectionEvent::Complaint(complaint(&error.to_string())),
-    }
-}
-
-/// The client's words for the case that people meet most often, put as a sentence.
-fn complaint(text: &str) -> String {
-    if text.contains("authorization violation") {
-        "the server refuses these credentials (authorization violation)".to_owned()
-    } else {
-        format!("no connection: {}", text.trim_start_matches("nats: "))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_between_attempts_grow_and_stay_bounded() {
-        assert_eq!(reconnect_delay(1), Duration::ZERO);
-        for attempt in 2..200 {
-            let wait = reconnect_delay(attempt);
-            assert!(wait >= Duration::from_millis(25), "{attempt}: {wait:?}");
-            assert!(wait <= RECONNECT_MAX, "{attempt}: {wait:?}");
-        }
-        assert!(reconnect_delay(100) >= RECONNECT_MAX / 2);
-    }
 }

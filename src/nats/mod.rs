@@ -7,9 +7,11 @@
 
 mod api;
 mod bucket;
+mod client;
 mod connect;
 mod credentials;
 mod feed;
+mod follow;
 mod options;
 mod publish;
 mod reader;

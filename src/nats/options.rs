@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::client;
+use super::connect::ConnectError;
 use super::secret_folder::SecretFolder;
 use crate::group::GroupRef;
 
@@ -102,6 +104,11 @@ impl Options {
             urls: vec![url.into()],
             ..Self::default()
         }
+    }
+
+    /// Whether a client can be made of them: addresses are ones, and files hold what they should.
+    pub fn check(&self) -> Result<(), ConnectError> {
+        client::usable(&self.with_what_its_folder_says()).map(|_| ())
     }
 
     /// With the addresses and certificates of its folder, if it has one, in place of its own.

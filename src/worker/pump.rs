@@ -49,6 +49,8 @@ pub(super) struct Pump {
     pub(super) events: broadcast::Sender<MemberEvent>,
     pub(super) room: Arc<Notify>,
     pub(super) drains: Vec<Reply<Drained>>,
+    /// When drains are answered although `left` was not heard.
+    pub(super) drained_by: Option<Timestamp>,
     pub(super) publishing: Arc<tokio::sync::Semaphore>,
     health: watch::Sender<Health>,
     bucket: Option<Bucket>,
@@ -101,6 +103,7 @@ impl Pump {
             events,
             room: Arc::new(Notify::new()),
             drains: Vec::new(),
+            drained_by: None,
             publishing: Arc::new(tokio::sync::Semaphore::new(super::serve::PUBLISHES)),
             health,
             bucket: None,
@@ -173,6 +176,7 @@ impl Pump {
             self.member.deadline(),
             self.sessions.deadline(),
             self.waiters.deadline(),
+            self.drained_by.filter(|_| !self.drains.is_empty()),
         ]
         .into_iter()
         .flatten()
@@ -438,9 +442,14 @@ impl Pump {
         self.say_whether_connected();
     }
 
-    /// The application is there as long as it has a session.
+    /// The application is there as long as it has a session; to a member that leaves, as long as
+    /// it has one from which something may come. P126a
     pub(super) fn say_whether_connected(&mut self) {
-        let connected = self.sessions.is_connected();
+        let connected = if self.member.is_leaving() {
+            self.sessions.is_any_in_use(|id| self.member.is_holding(id))
+        } else {
+            self.sessions.is_connected()
+        };
         if self.member.application().0 != connected {
             self.step(Event::Application { connected }, clock::now());
         }
@@ -469,6 +478,7 @@ impl Pump {
             self.step(Event::Deadline, now);
         }
         self.waiters.expire(now);
+        self.answer_late_drains(now);
         self.say_how_it_is(now);
     }
 

@@ -9,6 +9,7 @@ use crate::group::member::{Accepted, AckKind, Event, MemberEvent};
 use crate::group::{SessionId, Timestamp};
 
 use super::command::{Command, Reply};
+use super::engine::LAST_WORDS;
 use super::handle::{
     AckMode, AckResult, AckStatus, AckWait, CallError, ConsumeFrame, Credit, Drained, Position,
     Publish, Published,
@@ -264,10 +265,25 @@ impl Pump {
 
     fn drain(&mut self, timeout: Duration, reply: Reply<Drained>, now: Timestamp) {
         self.drains.push(reply);
+        let by = now.after(timeout).after(LAST_WORDS);
+        self.drained_by = Some(self.drained_by.map_or(by, |before| before.min(by)));
         if self.member.is_over() {
             self.answer_drains();
         } else {
             self.step(Event::Drain { timeout }, now);
+        }
+    }
+
+    /// Who waits for a drain does not wait for a server that is away.
+    pub(super) fn answer_late_drains(&mut self, now: Timestamp) {
+        if self.drained_by.is_none_or(|by| now < by) {
+            return;
+        }
+        for reply in self.drains.drain(..) {
+            let why = "NATS has not confirmed that this member left; its group notices that after \
+                       the session timeout"
+                .to_owned();
+            answer(reply, Err(CallError::Unavailable { why }));
         }
     }
 

@@ -88,6 +88,16 @@ impl Sessions {
         !self.all.is_empty()
     }
 
+    /// Whether somebody reads a stream, waits for a fetch, or has messages in hand. A session that
+    /// has made its last fetch looks like one that goes on for a minute.
+    pub(super) fn is_any_in_use(&self, has_messages: impl Fn(&SessionId) -> bool) -> bool {
+        let mut all = self.all.iter();
+        all.any(|(id, session)| match &session.reader {
+            Reader::Stream(_) => true,
+            Reader::Fetches(waiting) => !waiting.is_empty() || has_messages(id),
+        })
+    }
+
     pub(super) fn count(&self) -> u32 {
         u32::try_from(self.all.len()).unwrap_or(u32::MAX)
     }
@@ -417,6 +427,16 @@ mod tests {
         assert!(stream.is_ready());
         stream.credit.bytes = 0;
         assert!(!stream.is_ready(), "without credit nothing is pushed");
+    }
+
+    #[test]
+    fn a_session_without_a_stream_is_in_use_while_it_waits_or_has_messages() {
+        let mut sessions = Sessions::default();
+        sessions.touch(&id("a"), at(0)).unwrap();
+        assert!(!sessions.is_any_in_use(|_| false));
+        assert!(sessions.is_any_in_use(|of| *of == id("a")));
+        let _received = open(&mut sessions, "s");
+        assert!(sessions.is_any_in_use(|_| false));
     }
 
     #[test]

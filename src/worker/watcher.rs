@@ -74,14 +74,32 @@ async fn reached(connection: &Connection, inbox: &Inbox) {
     if tokio::time::timeout(MOMENT, connection.up()).await.is_ok() {
         return;
     }
-    let why = match connection.standing() {
+    let mut said = String::new();
+    let saying = async {
+        loop {
+            let trouble = silence(&connection.standing());
+            if said.is_empty() {
+                tracing::warn!(trouble, "waiting for NATS");
+            }
+            if trouble != said {
+                said.clone_from(&trouble);
+                inbox.say(Incoming::Trouble(Some(trouble))).await;
+            }
+            tokio::time::sleep(MOMENT).await;
+        }
+    };
+    tokio::select! {
+        () = connection.up() => {}
+        () = saying => {}
+    }
+}
+
+fn silence(standing: &Standing) -> String {
+    let why = match standing {
         Standing::Down { why: Some(why) } => format!(" ({why})"),
         Standing::Down { why: None } | Standing::Up => String::new(),
     };
-    let trouble = format!("no NATS server answers{why}; start it, or check --nats-url");
-    tracing::warn!(trouble, "waiting for NATS");
-    inbox.say(Incoming::Trouble(Some(trouble))).await;
-    connection.up().await;
+    format!("NATS is not reached{why}; start it, or correct its addresses and credentials")
 }
 
 fn sentence(error: &BucketError) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockstep::nats::{
     Auth, CheckError, ClientCertificate, ConnectError, Connection, ConnectionEvent, Options,
-    Outgoing, PublishOutcome, Role, Standing, Tls, publish, streams,
+    Outgoing, PublishOutcome, Role, SecretFolder, Standing, Tls, WatchEvent, publish, streams,
 };
 use lockstep_e2e::nats_server::certificate;
 use lockstep_e2e::proxy::{Mode, Proxy};
@@ -124,6 +124,61 @@ async fn a_certificate_authority_and_a_client_certificate_are_used() {
     let refused = attempt(&with(ca, None)).await;
     complaint(&refused).await;
     assert!(!refused.is_up());
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_before_tls_is_reached_by_a_handshake_at_first() {
+    let server = NatsServer::options().tls_handshake_first();
+    let server = server.start().await.unwrap();
+    let with = |handshake_first| Options {
+        tls: Tls {
+            ca: Some(certificate("ca.crt")),
+            handshake_first,
+            ..Tls::default()
+        },
+        ..Options::for_url(server.url())
+    };
+    is_usable(&with(true)).await;
+    let waits = attempt(&with(false)).await;
+    complaint(&waits).await;
+    assert!(!waits.is_up());
+}
+
+#[tokio::test]
+async fn what_reads_goes_on_when_another_client_takes_over() {
+    let server = NatsServer::start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let options = Options {
+        auth: Auth::Folder(SecretFolder::new(folder.path())),
+        ..Options::for_url(server.url())
+    };
+    let connection = attempt(&options).await;
+    let bucket = bucket(&connection).await;
+    let mut watch = bucket.watch(&[lockstep::nats::KeyFilter::Group]);
+    loaded(&mut watch).await;
+    let mut events = connection.events();
+    file(folder.path(), "token", "unused");
+    let connected = async { while events.recv().await != Ok(ConnectionEvent::Connected) {} };
+    tokio::time::timeout(SOON, connected).await.unwrap();
+    assert!(connection.is_up());
+    loaded(&mut watch).await; // anew
+    // The former client is closed, and nothing of it is left.
+    until("one connection", SOON, async || {
+        let page = server.inspect("/connz").await.map_err(|e| e.to_string())?;
+        let count = page["num_connections"].as_u64();
+        if count == Some(1) {
+            Ok(())
+        } else {
+            Err(page.to_string())
+        }
+    })
+    .await
+    .unwrap();
+}
+
+async fn loaded(watch: &mut lockstep::nats::Watch) {
+    let loaded = async { while watch.next().await != Some(WatchEvent::Loaded) {} };
+    tokio::time::timeout(SOON, loaded).await.unwrap();
 }
 
 #[tokio::test]

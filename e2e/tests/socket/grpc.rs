@@ -229,13 +229,13 @@ async fn a_stream_hears_of_a_revocation_and_lets_go() -> Outcome<()> {
 }
 
 /// An open Consume stream.
-struct Stream {
+pub(crate) struct Stream {
     to: mpsc::Sender<proto::ConsumeRequest>,
     from: Streaming<proto::ConsumeResponse>,
 }
 
 impl Stream {
-    async fn open(scene: &mut Scene, credit: u64) -> Outcome<Self> {
+    pub(crate) async fn open(scene: &mut Scene, credit: u64) -> Outcome<Self> {
         let mut worker = grpc(&scene.member("w1")?.socket()).await?;
         let (to, frames) = mpsc::channel(16);
         let frames = futures_util::stream::unfold(frames, |mut frames| async {
@@ -252,7 +252,7 @@ impl Stream {
         Ok(stream)
     }
 
-    async fn say(&self, frame: into::Frame) {
+    pub(crate) async fn say(&self, frame: into::Frame) {
         // A stream that has ended is seen by whoever reads it.
         drop(
             self.to
@@ -261,7 +261,7 @@ impl Stream {
         );
     }
 
-    async fn next(&mut self) -> Outcome<Option<out::Frame>> {
+    pub(crate) async fn next(&mut self) -> Outcome<Option<out::Frame>> {
         let heard = tokio::time::timeout(SETTLED, self.from.message())
             .await
             .map_err(|_| SceneError::new("no frame came"))?;
@@ -269,7 +269,7 @@ impl Stream {
     }
 
     /// The next messages, whatever else comes.
-    async fn messages(&mut self, count: usize) -> Outcome<Vec<proto::Message>> {
+    pub(crate) async fn messages(&mut self, count: usize) -> Outcome<Vec<proto::Message>> {
         let mut all = Vec::new();
         while all.len() < count {
             match self.next().await? {
@@ -290,7 +290,7 @@ impl Stream {
     }
 }
 
-fn place(message: &proto::Message) -> proto::Position {
+pub(crate) fn place(message: &proto::Message) -> proto::Position {
     proto::Position {
         partition: message.partition,
         epoch: message.epoch,

@@ -1,10 +1,12 @@
 //! The application's socket as applications use it: a real worker, a real coordinator, a real
 //! server, and every call in both encodings.
 
+mod drain;
 mod file;
 mod grpc;
 mod http;
 mod process;
+mod secrets;
 mod sessions;
 
 use std::time::Duration;

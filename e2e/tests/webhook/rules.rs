@@ -1,5 +1,6 @@
 //! Each rule of injection, as the API server applies it.
 
+use lockstep_e2e::NatsServer;
 use serde_json::{Value, json};
 
 use crate::stage::{SOON, Stage, connection, group, worker};
@@ -16,6 +17,7 @@ async fn pods_are_made_members_or_refused_in_a_sentence() {
     annotations_are_heeded(&stage).await;
     a_pod_before_its_group_is_refused_and_then_let_in(&stage).await;
     a_group_on_its_way_out_takes_nobody(&stage).await;
+    a_connection_that_is_not_granted_takes_nobody(&stage).await;
     a_restricted_namespace_takes_members(&stage).await;
     a_quota_of_everything_but_a_cpu_limit_is_met(&stage).await;
 }
@@ -245,6 +247,45 @@ async fn a_group_on_its_way_out_takes_nobody(stage: &Stage) {
             patch,
         ])
         .await;
+}
+
+async fn a_connection_that_is_not_granted_takes_nobody(stage: &Stage) {
+    let nats = NatsServer::start().await.unwrap();
+    stage.namespace("owner").await;
+    stage.namespace("guest").await;
+    let granted_to = async |name: &str| {
+        let mut owned: Value = serde_json::from_str(&connection("owner", "worker-nats")).unwrap();
+        owned["spec"]["servers"] = json!([nats.url()]);
+        owned["spec"]["allowedNamespaces"] =
+            json!({"matchLabels": {"kubernetes.io/metadata.name": name}});
+        stage.apply(&owned.to_string()).await;
+    };
+    granted_to("somebody-else").await;
+    let mut asking: Value = serde_json::from_str(&group("guest", "orders")).unwrap();
+    asking["spec"]["connectionRef"] = json!({"namespace": "owner", "name": "default"});
+    stage.apply(&asking.to_string()).await;
+    let manifest = crate::stage::pod("guest", "p", &json!({}));
+    let tried = async || stage.try_apply(&manifest, &["--dry-run=server"]).await;
+    let sentence = "NatsConnection owner/default does not allow this namespace";
+    let refused = lockstep_e2e::until("a refusal for want of a grant", SOON, async || {
+        let said = tried().await;
+        if said.code == Some(1) && said.stderr.contains(sentence) {
+            Ok(())
+        } else {
+            Err(format!("{said:?}"))
+        }
+    });
+    refused.await.unwrap();
+    granted_to("guest").await;
+    let let_in = lockstep_e2e::until("a pod with a grant", SOON, async || {
+        let said = tried().await;
+        if said.code == Some(0) {
+            Ok(())
+        } else {
+            Err(said.stderr)
+        }
+    });
+    let_in.await.unwrap();
 }
 
 async fn a_restricted_namespace_takes_members(stage: &Stage) {

@@ -29,7 +29,7 @@ impl Stage {
     pub(crate) async fn with(api: ApiServer) -> Self {
         let mut stage = Self::without_controller(api).await;
         let port = free_port();
-        stage.configure(port).await;
+        stage.configure(&[port]).await;
         let output = stage.api.folder().join("controller.log");
         let address = format!("127.0.0.1:{port}");
         let arguments = [
@@ -70,14 +70,11 @@ impl Stage {
         stage
     }
 
-    /// Has the API server ask on this port.
-    pub(crate) async fn configure(&self, port: u16) {
-        let webhook = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "lockstep-injector"},
-            "webhooks": [{
-                "name": "inject.lockstep.dev",
+    /// Has the API server ask on each of these ports, one after another.
+    pub(crate) async fn configure(&self, ports: &[u16]) {
+        let webhook = |(number, port): (usize, &u16)| {
+            json!({
+                "name": format!("inject{number}.lockstep.dev"),
                 "clientConfig": {"url": format!("https://127.0.0.1:{port}/inject")},
                 "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
                            "resources": ["pods"], "scope": "Namespaced"}],
@@ -86,9 +83,16 @@ impl Stage {
                 "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
                 "reinvocationPolicy": "IfNeeded", "timeoutSeconds": 5,
                 "admissionReviewVersions": ["v1"],
-            }],
+            })
+        };
+        let webhooks: Vec<Value> = ports.iter().enumerate().map(webhook).collect();
+        let configuration = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "MutatingWebhookConfiguration",
+            "metadata": {"name": "lockstep-injector"},
+            "webhooks": webhooks,
         });
-        self.apply(&webhook.to_string()).await;
+        self.apply(&configuration.to_string()).await;
     }
 
     /// Waits until pods are answered about.

@@ -13,7 +13,7 @@ use crate::worker::socket::client::{Answer, ask};
 use crate::worker::socket::limits;
 
 /// How long the answer may take beyond the timeout: the last commit and the release.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// Make a running worker leave its group, and wait until everything is released
 #[derive(Args, Debug)]

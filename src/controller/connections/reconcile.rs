@@ -174,6 +174,7 @@ async fn make(
         made.connection.close().await;
     }
     let options = options(&object.spec, folder.path());
+    options.check().map_err(|error| broken(error.to_string()))?;
     let connection = Connection::connect(&options, &Role::Controller, "lockstep controller").await;
     let connection = connection.map_err(|error| broken(error.to_string()))?;
     (needs.follow)(&connection);

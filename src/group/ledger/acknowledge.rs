@@ -93,7 +93,7 @@ impl<M: Message> Ledger<M> {
         match slot.state {
             State::Done => return Covered::Before,
             State::InHand => {}
-            State::Waiting(_, Return::SessionEnded)
+            State::Waiting(_, Return::SessionEnded | Return::MayBeWanted)
                 if self.former_holder.as_ref() == Some(session) => {}
             State::Waiting(..) | State::Spent => return Covered::No,
         }

@@ -1,6 +1,7 @@
 //! What is to be written into the commit record.
 
 use super::super::{Mark, OffsetRecord, Sequence};
+use super::window::Slot;
 use super::{Ledger, Message, Stored};
 
 /// The content of one commit: what the ledger has to say, and how much of it that covers.
@@ -107,7 +108,12 @@ impl<M: Message> Ledger<M> {
     /// Whether all that was acknowledged is committed and nothing is in the application's hands:
     /// it may be given back. P126
     pub fn is_drained(&self) -> bool {
-        self.in_hand == 0 && !self.has_news()
+        self.in_hand == 0 && !self.awaits_a_session() && !self.has_news()
+    }
+
+    /// Whether a session has ended with messages for which somebody may still come back. P126a
+    pub fn awaits_a_session(&self) -> bool {
+        self.waiting > 0 && self.window.iter().any(Slot::may_be_wanted)
     }
 
     /// Whether giving it back now brings no duplicate. P74

@@ -37,6 +37,9 @@ pub enum SessionEnd {
     Closed,
     /// Without a word: an attempt of the oldest message that it had.
     Lost,
+    /// Without a word, while the member leaves its group: it may be opened again. Nothing is
+    /// counted; if it stays away, the unclean grant of the next epoch does. P99, P126a
+    WhileLeaving,
 }
 
 // === impl Ledger ===
@@ -71,15 +74,26 @@ impl<M: Message> Ledger<M> {
 
     /// The session has ended: what it had waits for another attempt.
     pub fn session_ended(&mut self, session: &SessionId, how: SessionEnd, now: Timestamp) {
+        const ERROR: &str = "the session ended without an answer";
         if self.holder.as_ref() != Some(session) {
             return;
         }
-        let oldest = self.oldest().filter(|_| how == SessionEnd::Lost);
+        let oldest = self.oldest();
         self.take_back(now, how);
         if let Some(index) = oldest.and_then(|sequence| self.find(sequence)) {
-            self.window[index].attempt -= 1; // `fail` counts it
-            self.window[index].mute = true;
-            self.fail(index, "the session ended without an answer", None, now);
+            let slot = &mut self.window[index];
+            match how {
+                SessionEnd::Closed => {}
+                SessionEnd::Lost => {
+                    slot.attempt -= 1; // `fail` counts it
+                    slot.mute = true;
+                    self.fail(index, ERROR, None, now);
+                }
+                SessionEnd::WhileLeaving => {
+                    slot.mute = true;
+                    slot.error = Some(ERROR.into());
+                }
+            }
         }
         self.former_holder = Some(session.clone());
     }
@@ -113,10 +127,14 @@ impl<M: Message> Ledger<M> {
     fn take_back(&mut self, now: Timestamp, how: SessionEnd) {
         for index in 0..self.window.len() {
             if self.window[index].is_in_hand() {
-                if how == SessionEnd::Lost {
+                if how != SessionEnd::Closed {
                     self.window[index].attempt += 1;
                 }
-                self.set(index, State::Waiting(now, Return::SessionEnded));
+                let back = match how {
+                    SessionEnd::Closed | SessionEnd::Lost => Return::SessionEnded,
+                    SessionEnd::WhileLeaving => Return::MayBeWanted,
+                };
+                self.set(index, State::Waiting(now, back));
             }
         }
     }

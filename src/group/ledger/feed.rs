@@ -12,6 +12,8 @@ pub enum Feed {
     Open,
     /// Only again what the session has already: the partition is paused or being revoked.
     OnlyAgain,
+    /// The same, and what a session had that has ended meanwhile: the member leaves. P126a
+    OnlyBegun,
 }
 
 /// What a reader of the application wants of its own messages.
@@ -146,13 +148,13 @@ impl<M: Message> Ledger<M> {
         if repeats {
             return true;
         }
-        if feed == Feed::OnlyAgain {
-            return false;
+        let retry = self.waiting > 0 && self.retry_at().is_some_and(|at| at <= now);
+        match feed {
+            Feed::OnlyAgain => false,
+            Feed::OnlyBegun => retry && self.first_back().is_some_and(Slot::may_be_wanted),
+            Feed::Open if self.waiting > 0 => retry,
+            Feed::Open => !self.buffer.is_empty() && self.has_room(),
         }
-        if self.waiting > 0 {
-            return self.retry_at().is_some_and(|at| at <= now);
-        }
-        !self.buffer.is_empty() && self.has_room()
     }
 
     /// Whether this session would be given a new message if there were one.
@@ -168,11 +170,16 @@ impl<M: Message> Ledger<M> {
         if self.waiting == 0 {
             return None;
         }
-        let blocks = |s: &&Slot<M>| matches!(s.state, State::Waiting(..) | State::Spent);
-        match self.window.iter().find(blocks)?.state {
+        match self.first_back()?.state {
             State::Waiting(at, _) => Some(at),
             State::InHand | State::Spent | State::Done => None,
         }
+    }
+
+    /// The first message that was handed over and is here again.
+    fn first_back(&self) -> Option<&Slot<M>> {
+        let back = |s: &&Slot<M>| matches!(s.state, State::Waiting(..) | State::Spent);
+        self.window.iter().find(back)
     }
 
     /// Goes through the window; answers whether nothing in it stands before new messages. P115
@@ -196,11 +203,16 @@ impl<M: Message> Ledger<M> {
             let Some(slot) = self.window.get_mut(index) else {
                 break;
             };
+            let wanted = match feed {
+                Feed::Open => true,
+                Feed::OnlyAgain => false,
+                Feed::OnlyBegun => slot.may_be_wanted(),
+            };
             let again = match slot.state {
                 State::Done => continue,
                 State::InHand if !ask.repeats(slot) => continue,
                 State::InHand => true,
-                State::Waiting(at, _) if at <= now && feed == Feed::Open => false,
+                State::Waiting(at, _) if at <= now && wanted => false,
                 State::Waiting(..) | State::Spent => return false,
             };
             if !budget.covers(slot.message.size()) || (alone && !again && self.in_hand > 0) {

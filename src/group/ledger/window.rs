@@ -39,6 +39,8 @@ pub(super) enum Return {
     Refused,
     /// Its session ended: it may have been processed, and a late acknowledgement counts.
     SessionEnded,
+    /// The same while the member leaves: whoever opens a session now is given it again.
+    MayBeWanted,
 }
 
 // === impl Slot ===
@@ -46,6 +48,11 @@ pub(super) enum Return {
 impl<M> Slot<M> {
     pub(super) fn is_in_hand(&self) -> bool {
         matches!(self.state, State::InHand)
+    }
+
+    /// Whether its session ended while the member leaves.
+    pub(super) fn may_be_wanted(&self) -> bool {
+        matches!(self.state, State::Waiting(_, Return::MayBeWanted))
     }
 }
 

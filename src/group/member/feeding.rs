@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::super::ledger::{Acknowledged, Ask, Budget, Feed, HandOver, Message, SessionEnd};
 use super::super::{Epoch, Partition, Sequence, SessionId, Timestamp};
 use super::hold::Hold;
-use super::{Member, MemberEvent};
+use super::{Life, Member, MemberEvent};
 
 /// What an acknowledgement covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl<M: Message> Member<M> {
             return false;
         };
         self.has_lease(now)
-            && hold.feed().is_some_and(|feed| {
+            && hold.feed(self.life).is_some_and(|feed| {
                 hold.ledger()
                     .is_some_and(|l| l.has_for(session, (ask, feed), now))
             })
@@ -64,7 +64,8 @@ impl<M: Message> Member<M> {
     /// Whether this session would be given a new message of the partition if there were one.
     pub fn could_take(&self, session: &SessionId, partition: Partition) -> bool {
         self.holds.get(&partition).is_some_and(|hold| {
-            hold.feed() == Some(Feed::Open) && hold.ledger().is_some_and(|l| l.could_take(session))
+            hold.feed(self.life) == Some(Feed::Open)
+                && hold.ledger().is_some_and(|l| l.could_take(session))
         })
     }
 
@@ -87,7 +88,7 @@ impl<M: Message> Member<M> {
         let Some(hold) = self.holds.get_mut(&partition) else {
             return;
         };
-        let (Some(feed), epoch) = (hold.feed(), hold.epoch) else {
+        let (Some(feed), epoch) = (hold.feed(self.life), hold.epoch) else {
             return;
         };
         let Some(ledger) = hold.ledger_mut() else {
@@ -177,6 +178,12 @@ impl<M: Message> Member<M> {
         }
     }
 
+    /// Whether this session has messages in hand.
+    pub fn is_holding(&self, session: &SessionId) -> bool {
+        let mut ledgers = self.holds.values().filter_map(Hold::ledger);
+        ledgers.any(|ledger| ledger.holder() == Some(session))
+    }
+
     /// A session has ended.
     pub fn session_ended(&mut self, session: &SessionId, how: SessionEnd, now: Timestamp) {
         let held: Vec<Partition> = self.holds.keys().copied().collect();
@@ -193,6 +200,10 @@ impl<M: Message> Member<M> {
         how: SessionEnd,
         now: Timestamp,
     ) {
+        let how = match how {
+            SessionEnd::Lost if self.life != Life::Here => SessionEnd::WhileLeaving,
+            SessionEnd::Lost | SessionEnd::Closed | SessionEnd::WhileLeaving => how,
+        };
         let Some(ledger) = self.holds.get_mut(&partition).and_then(Hold::ledger_mut) else {
             return;
         };
@@ -300,10 +311,12 @@ impl<M: Message> Member<M> {
 
 impl<M: Message> Hold<M> {
     /// What may be handed over; none before the record is ours and known to be.
-    fn feed(&self) -> Option<Feed> {
+    fn feed(&self, life: Life) -> Option<Feed> {
         let owned = self.ledger().is_some() && !self.verify;
         owned.then(|| {
-            if self.paused || self.giving_up || self.revoking.is_some() {
+            if life != Life::Here {
+                Feed::OnlyBegun
+            } else if self.paused || self.giving_up || self.revoking.is_some() {
                 Feed::OnlyAgain
             } else {
                 Feed::Open

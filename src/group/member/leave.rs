@@ -6,6 +6,9 @@ use super::super::ledger::Message;
 use super::super::{Epoch, Partition, Released, Timestamp};
 use super::{Effect, Life, Member, MemberEvent};
 
+/// How long every session may be closed before nobody is waited for any more. P126a
+const NOBODY_RETURNS: Duration = Duration::from_secs(1);
+
 // === impl Member ===
 
 impl<M: Message> Member<M> {
@@ -85,6 +88,13 @@ impl<M: Message> Member<M> {
             self.life = Life::Left;
             self.speak = true;
         }
+    }
+
+    /// When a member that leaves waits for no acknowledgement any more, unless a session is opened.
+    /// P126a
+    pub(super) fn nobody_returns_at(&self) -> Option<Timestamp> {
+        let alone = matches!(self.life, Life::Leaving(_)) && !self.app.connected;
+        alone.then(|| self.app.since.after(NOBODY_RETURNS))
     }
 
     /// How many partitions were given back clean and unclean.

@@ -252,6 +252,7 @@ impl<M: Message> Member<M> {
             };
             self.speak = true;
             self.tell(MemberEvent::Application { connected });
+            self.tend_all(now); // P126a
         }
     }
 

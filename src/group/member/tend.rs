@@ -80,6 +80,7 @@ impl<M: Message> Member<M> {
 
     /// Releases what is to be given back, once nothing of it is open or its time is over. P73, P77
     fn give_back_if_through(&mut self, partition: Partition, now: Timestamp) -> bool {
+        let alone = self.nobody_returns_at().is_some_and(|at| at <= now);
         let Some(hold) = self.holds.get(&partition) else {
             return true;
         };
@@ -89,7 +90,9 @@ impl<M: Message> Member<M> {
         if hold.revoking.is_none() && !hold.giving_up {
             return false;
         }
-        if ledger.is_drained() && hold.is_idle() && !hold.resolve && hold.resend.is_none() {
+        // What was acknowledged is committed first, even when nobody is waited for. P126a
+        let settled = !ledger.has_news() && hold.is_idle() && !hold.resolve;
+        if (ledger.is_drained() || alone) && settled && hold.resend.is_none() {
             let clean = ledger.is_clean() && !hold.giving_up;
             self.release(partition, clean);
             return true;
@@ -189,7 +192,9 @@ impl<M: Message> Member<M> {
             return;
         };
         let ledger = hold.ledger();
+        let alone = self.nobody_returns_at().filter(|at| *at > now);
         let wakes = [
+            alone,
             ledger.and_then(Ledger::processing_ends),
             ledger.and_then(Ledger::retry_at).filter(|at| *at > now),
             hold.revoking,

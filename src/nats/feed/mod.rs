@@ -17,11 +17,11 @@ use std::future::poll_fn;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use async_nats::{Message, Subscriber};
+use async_nats::{Client, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::json;
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, watch};
 use tokio::task::unconstrained;
 use tokio::time::Instant;
 
@@ -63,8 +63,10 @@ const TOGETHER: usize = 512;
 /// A consumer's deliveries.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    connection: Connection,
     events: broadcast::Receiver<ConnectionEvent>,
+    /// The client that listens; another one that follows it does not.
+    client: Client,
+    clients: watch::Receiver<Client>,
     next_call: String,
     inbox: String,
     line: Line,
@@ -117,16 +119,19 @@ impl Feed {
         delivered: Sequence,
     ) -> Result<Self, String> {
         let events = connection.events();
-        let inbox = connection.client().new_inbox();
-        let listening = connection.client().subscribe(format!("{inbox}.*"));
+        let mut clients = connection.clients();
+        let client = clients.borrow_and_update().clone();
+        let inbox = client.new_inbox();
+        let listening = client.subscribe(format!("{inbox}.*"));
         let subscriber = tokio::time::timeout(EXPIRES, listening)
             .await
             .map_err(|_| "the client is too busy to subscribe".to_owned())?
             .map_err(|error| error.to_string())?;
         let call = format!("CONSUMER.MSG.NEXT.{}.{}", consumer.stream, consumer.name);
         Ok(Self {
-            connection: connection.clone(),
             events,
+            client,
+            clients,
             next_call: connection.jetstream().subject(&call),
             inbox,
             line: Line::new(subscriber, delivered),
@@ -162,6 +167,9 @@ impl Feed {
                     self.line.react(&event);
                     None
                 }
+                Ok(()) = self.clients.changed() => Some(Fed::Broken(Broken::Gone(
+                    "another client has taken over".into(),
+                ))),
                 () = window.more() => None,
                 () = sleep_until(wake_at) => self.line.on_time(),
             };
@@ -176,8 +184,10 @@ impl Feed {
         while let Some((number, request)) = self.line.due(window, Instant::now()) {
             let reply = format!("{}.{number}", self.inbox);
             let call = self.next_call.clone();
-            let client = self.connection.client();
-            let sent = client.publish_with_reply(call, reply, body(request)).await;
+            let sent = self
+                .client
+                .publish_with_reply(call, reply, body(request))
+                .await;
             if let Err(error) = sent {
                 // Silence will follow, and say so.
                 tracing::debug!(error = &error as &dyn std::error::Error, "pull not sent");

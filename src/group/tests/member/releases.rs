@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::scene::*;
+use crate::group::ledger::Ask;
 use crate::group::member::{Effect, Event, MemberEvent};
 use crate::group::*;
 
@@ -213,16 +214,148 @@ fn a_drain_gives_everything_back_and_then_says_left() {
 #[test]
 fn a_drain_that_takes_too_long_gives_back_what_there_is() {
     // P126
-    let mut t = Scene::owning(&[0]);
-    t.reads(0, 1..=3);
-    t.fetch("a", 0, 2);
-    t.drains(30);
-    t.passes(Duration::from_secs(30));
+    let mut t = draining();
+    t.passes(Duration::from_secs(30) - Duration::from_millis(1));
+    assert_eq!(t.holds(), [0]);
+    t.passes(Duration::from_millis(1));
     assert_eq!(
         (t.last_beat().state, t.released()),
         (MemberState::Left, vec![(0, 1, false)])
     );
     assert_eq!(t.member.given_back(), (0, 1));
+}
+
+/// A member that leaves within 30 s, with messages 1 and 2 in the hands of session "a".
+fn draining() -> Scene {
+    let mut t = Scene::owning(&[0]);
+    t.happens(Event::Application { connected: true });
+    t.reads(0, 1..=3);
+    t.fetch("a", 0, 2);
+    t.drains(30);
+    t
+}
+
+#[test]
+fn nobody_is_waited_for_once_every_session_has_been_closed_for_a_second() {
+    // P126a
+    let mut t = draining();
+    t.loses("a");
+    t.happens(Event::Application { connected: false });
+    t.passes(Duration::from_millis(999));
+    assert_eq!(t.holds(), [0]);
+    t.passes(Duration::from_millis(1));
+    assert_eq!(
+        (t.last_beat().state, t.released()),
+        (MemberState::Left, vec![(0, 1, false)])
+    );
+    assert_eq!(t.log.last(), Some(&Effect::Over));
+    // P99: its attempt is counted once, by the next owner's claim.
+    let head = t.offsets[&0].1.head.clone().expect("a head");
+    assert_eq!((head.seq, head.attempts), (Sequence(1), 0));
+    assert!(head.last_error.contains("session ended"), "{head:?}");
+}
+
+#[test]
+fn a_session_that_is_open_is_waited_for_although_another_has_ended() {
+    // P126a
+    let mut t = draining();
+    t.loses("a");
+    t.passes(Duration::from_secs(29));
+    assert_eq!(t.holds(), [0]);
+    t.passes(Duration::from_secs(1));
+    assert_eq!(t.released(), [(0, 1, false)]);
+}
+
+#[test]
+fn a_session_that_is_opened_while_its_member_leaves_is_given_what_another_had() {
+    // P126a
+    let mut t = draining();
+    t.loses("a");
+    t.happens(Event::Application { connected: false });
+    t.passes(Duration::from_millis(900));
+    t.happens(Event::Application { connected: true });
+    t.passes(Duration::from_secs(5));
+    let again = t.fetch("b", 0, 100);
+    let again: Vec<_> = again.iter().map(|(s, how)| (*s, how.attempt)).collect();
+    assert_eq!(again, [(1, 2), (2, 2)], "and nothing new");
+    t.acks("b", 0, 2);
+    assert_eq!(
+        (t.last_beat().state, t.released(), t.committed(0)),
+        (MemberState::Left, vec![(0, 1, true)], 3)
+    );
+    assert_eq!(t.offsets[&0].1.head, None);
+}
+
+#[test]
+fn a_stream_that_is_opened_while_its_member_leaves_is_pushed_what_another_had() {
+    // P126a
+    let mut t = draining();
+    t.nacks("a", 0, 2);
+    t.loses("a");
+    let (id, asks) = (SessionId::new("b"), (p(0), Ask::OnlyNew));
+    assert!(t.member.has_for(&id, asks, t.now));
+    assert_eq!(t.is_pushed("b", 0), [1]);
+    // What was refused stays here.
+    t.passes(Duration::from_secs(5));
+    assert!(!t.member.has_for(&id, asks, t.now));
+    assert_eq!(t.is_pushed("b", 0), [0; 0]);
+    t.acks("b", 0, 1);
+    assert_eq!((t.released(), t.committed(0)), (vec![(0, 1, true)], 2));
+}
+
+#[test]
+fn an_acknowledgement_that_comes_after_its_session_ended_counts_until_the_release() {
+    // P126a
+    let mut t = draining();
+    t.loses("a");
+    t.happens(Event::Application { connected: false });
+    t.passes(Duration::from_millis(500));
+    t.acks("a", 0, 2);
+    assert_eq!((t.released(), t.committed(0)), (vec![(0, 1, true)], 3));
+}
+
+#[test]
+fn the_second_without_a_session_begins_with_the_last_that_ends() {
+    // P126a
+    let mut t = draining();
+    t.heartbeats = Answers::No; // its own clock is enough
+    t.loses("a");
+    for connected in [false, true, false] {
+        t.happens(Event::Application { connected });
+        t.passes(Duration::from_millis(600));
+    }
+    assert_eq!(t.holds(), [0]);
+    t.passes(Duration::from_millis(400));
+    assert_eq!(t.released(), [(0, 1, false)]);
+}
+
+#[test]
+fn what_was_acknowledged_is_committed_although_nobody_is_waited_for() {
+    // P126a
+    let mut t = draining();
+    t.records = Answers::No;
+    t.acks("a", 0, 1);
+    t.loses("a");
+    t.happens(Event::Application { connected: false });
+    t.passes(Duration::from_secs(3));
+    assert_eq!(t.holds(), [0]);
+    t.answers_write(0);
+    t.answers_write(0);
+    assert_eq!((t.holds(), t.committed(0)), (vec![], 2));
+    assert_eq!(t.released(), [(0, 1, false)]);
+    // Also one that waits for the first heartbeat of a new connection. P94
+    let mut t = draining();
+    t.heartbeats = Answers::No;
+    t.happens(Event::Connected);
+    t.acks("a", 0, 1);
+    t.loses("a");
+    t.happens(Event::Application { connected: false });
+    t.passes(Duration::from_secs(2));
+    assert_eq!((t.holds(), t.committed(0)), (vec![0], 1));
+    t.heartbeats = Answers::Yes;
+    t.passes(Duration::from_secs(3));
+    assert_eq!((t.holds(), t.committed(0)), (vec![], 2));
+    assert_eq!(t.released(), [(0, 1, false)]);
 }
 
 #[test]
