@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::process::{self, Finished};
 
-pub use api::{ASSETS_VARIABLE, ApiServer};
+pub use api::{ASSETS_VARIABLE, ApiServer, Asked};
 pub use host::unavailable;
 pub use node::{NODE, Node, inside};
 pub use system::System;
