@@ -3,12 +3,16 @@
 //! * [`ApiServer`]: etcd and kube-apiserver on free ports. For what only the API server decides:
 //!   schemas, rules, admission, and the controller's reconciling.
 //! * [`Node`]: all of it, with kubelet and containerd, in namespaces of its own. For whole systems.
+//! * [`Cluster`]: a node, one made with kind, or one that runs already, as the environment chooses.
+//!   For what holds on every Kubernetes.
 
 mod api;
 mod files;
 mod host;
+mod kind;
 mod node;
 mod pki;
+mod provider;
 mod system;
 
 use std::io;
@@ -19,7 +23,9 @@ use crate::process::{self, Finished};
 
 pub use api::{ASSETS_VARIABLE, ApiServer, Asked};
 pub use host::unavailable;
+pub use kind::KIND_IMAGE_VARIABLE;
 pub use node::{NODE, Node, inside};
+pub use provider::{Cluster, IMAGES_VARIABLE, KUBECONFIG_VARIABLE, PROVIDER_VARIABLE, Provider};
 pub use system::System;
 
 /// How long a command may take.

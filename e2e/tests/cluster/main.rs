@@ -10,3 +10,4 @@
 mod chart;
 mod life;
 mod node;
+mod providers;
