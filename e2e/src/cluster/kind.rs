@@ -61,6 +61,10 @@ impl Kind {
 
     /// A cluster with these images in it.
     pub(super) fn create(self, images: &[PathBuf]) -> Result<KindCluster, ClusterError> {
+        if images.is_empty() {
+            let text = "there are no images: run `make images`".to_owned();
+            return Err(ClusterError::new(text));
+        }
         let folder = tempfile::Builder::new()
             .prefix("lockstep-kind-")
             .tempdir()?;
