@@ -11,6 +11,7 @@ mod credentials;
 mod deletion;
 mod failover;
 mod groups;
+mod permissions;
 mod rights;
 mod scaling;
 mod sources;
