@@ -100,7 +100,12 @@ impl ApiServer {
     }
 
     fn prepare() -> Result<Self, ClusterError> {
-        let folder = tempfile::Builder::new().prefix("lockstep-api-").tempdir()?;
+        let mut folder = tempfile::Builder::new().prefix("lockstep-api-").tempdir()?;
+        if let Some(name) = super::is_to_be_kept() {
+            folder.disable_cleanup(true);
+            let at = folder.path().display();
+            super::tell(&format!("{name}: its API server is kept in {at}"));
+        }
         let port = free()?;
         let url = format!("https://127.0.0.1:{port}");
         let pki = folder.path().join("pki");

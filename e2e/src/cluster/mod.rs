@@ -130,9 +130,27 @@ pub(crate) async fn run(program: &Path, arguments: &[&str]) -> io::Result<Finish
 
 /// Says loudly that a test is skipped; the runner counts such lines.
 pub fn skip(why: &str) {
+    let name = test();
+    tell(&format!(
+        "SKIPPED (counted): {name}: no cluster node can run here: {why}"
+    ));
+}
+
+/// Set to anything, it keeps the folders of test clusters, with their logs, for people to look at.
+pub const KEEP_VARIABLE: &str = "LOCKSTEP_E2E_KEEP";
+
+/// Whether the folder of a cluster is to stay, and whose it is.
+fn is_to_be_kept() -> Option<String> {
+    std::env::var_os(KEEP_VARIABLE).map(|_| test())
+}
+
+/// The name of the test that runs, which is its thread's.
+fn test() -> String {
+    std::thread::current().name().unwrap_or("a test").to_owned()
+}
+
+/// A line past the capture of test output: who runs the tests is to see it.
+fn tell(line: &str) {
     use std::io::Write;
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    // Past the capture of test output: who runs the tests is to see it.
-    let line = format!("\nSKIPPED (counted): {name}: no cluster node can run here: {why}\n");
-    drop(std::io::stdout().write_all(line.as_bytes()));
+    drop(std::io::stdout().write_all(format!("\n{line}\n").as_bytes()));
 }

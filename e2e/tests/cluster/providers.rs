@@ -176,38 +176,18 @@ fn a_cluster_is_given_by_its_kubeconfig() {
     });
 }
 
-/// A NATS server as the quickstart expects one: a Service `nats` in namespace `nats`.
-const NATS: &str = r#"
-apiVersion: v1
-kind: Namespace
-metadata: {name: nats}
----
-apiVersion: v1
-kind: Service
-metadata: {name: nats, namespace: nats}
-spec:
-  selector: {app: nats}
-  ports: [{name: client, port: 4222}]
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: nats, namespace: nats}
-spec:
-  selector: {matchLabels: {app: nats}}
-  template:
-    metadata: {labels: {app: nats}}
-    spec:
-      securityContext: {runAsNonRoot: true, runAsUser: 65532, fsGroup: 65532}
-      terminationGracePeriodSeconds: 1
-      containers:
-      - name: nats
-        image: IMAGE
-        imagePullPolicy: POLICY
-        args: [-js, -sd, /data]
-        volumeMounts: [{name: data, mountPath: /data}]
-        readinessProbe: {tcpSocket: {port: 4222}, periodSeconds: 1}
-      volumes: [{name: data, emptyDir: {}}]
-"#;
+/// A NATS server as the quickstart expects one.
+fn nats(cluster: &Cluster) -> String {
+    let text = include_str!("../../cluster/nats-server.yaml");
+    let image = format!(
+        "image: {}:1\n        imagePullPolicy: {}\n",
+        cluster.image("nats"),
+        cluster.pull_policy()
+    );
+    let changed = text.replace("image: lockstep.test/nats:1\n", &image);
+    assert_ne!(changed, text);
+    changed
+}
 
 /// The application that the quickstart shows, in an image that is there.
 fn quickstart(cluster: &Cluster) -> String {
@@ -227,10 +207,7 @@ fn quickstart(cluster: &Cluster) -> String {
 fn the_quickstart_works_on_the_chosen_cluster() {
     let provider = Provider::chosen().unwrap();
     provider.with_cluster(&images(), async |cluster| {
-        let nats = NATS
-            .replace("IMAGE", &format!("{}:1", cluster.image("nats")))
-            .replace("POLICY", cluster.pull_policy());
-        cluster.apply(&nats).await.unwrap();
+        cluster.apply(&nats(&cluster)).await.unwrap();
         let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/lockstep");
         let repository = format!("image.repository={}", cluster.image("lockstep"));
         let policy = format!("image.pullPolicy={}", cluster.pull_policy());
