@@ -150,7 +150,7 @@ const TRY: &str = "Nothing is on it yet. Lockstep, a NATS server, a group with i
   sed 's|python:3-slim|lockstep.test/app-python:1|' examples/kubernetes/quickstart.yaml | kubectl apply -f -
   kubectl rollout status deployment orders
   kubectl exec deploy/orders -c lockstep-worker -- /lockstep publish orders --key customer-42 --data hello
-  kubectl logs -l app=orders -c app --prefix
+  kubectl logs -l app=orders -c app --prefix --follow
 
 Its images are those of `make images`, lockstep.test/NAME:1; nothing can be pulled.
 ";
