@@ -92,12 +92,12 @@ fn image(file: &Path) -> (Value, BTreeMap<String, (Vec<u8>, u32)>) {
 
 #[test]
 fn the_dockerfile_and_make_images_make_the_same_image() {
-    let built = repository().join("target/images/lockstep.tar");
-    if !built.is_file() && cluster::unavailable().is_some() {
+    let file = repository().join("target/images/lockstep.tar");
+    if !file.is_file() && cluster::unavailable().is_some() {
         cluster::skip("`make images` has not been run");
         return;
     }
-    let (config, layer) = image(&built);
+    let (config, layer) = image(&file);
     let stages = stages(&read("Dockerfile"));
     let [build, last] = stages.as_slice() else {
         panic!("{} stages", stages.len());
@@ -160,8 +160,8 @@ fn the_engine_gets_what_is_copied_and_nothing_else() {
         .collect();
     assert_eq!(lines[0], "*");
     let mut sent: Vec<&str> = lines[1..].iter().map(|line| &line[1..]).collect();
-    let copies = copies(&stages[0]);
-    let mut copied: Vec<&str> = copies.iter().map(|(from, _)| from.as_str()).collect();
+    let all = copies(&stages[0]);
+    let mut copied: Vec<&str> = all.iter().map(|(from, _)| from.as_str()).collect();
     sent.sort_unstable();
     copied.sort_unstable();
     assert_eq!(sent, copied);

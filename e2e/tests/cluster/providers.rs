@@ -203,96 +203,67 @@ fn quickstart(cluster: &Cluster) -> String {
     changed
 }
 
+/// The chart, with the image that the cluster has.
+async fn install(cluster: &Cluster) {
+    let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/lockstep");
+    let repository = format!("image.repository={}", cluster.image("lockstep"));
+    let policy = format!("image.pullPolicy={}", cluster.pull_policy());
+    let chart = chart.display().to_string();
+    let mut install = vec!["upgrade", "--install", "lockstep", &chart, "--wait"];
+    install.extend(["--namespace", "lockstep-system", "--create-namespace"]);
+    install.extend(["--set-string", "image.tag=1", "--set", &repository]);
+    install.extend(["--set", &policy, "--timeout", "2m"]);
+    cluster.helm(&install).await.unwrap();
+}
+
+/// An order is published from within a pod, and an application logs it.
+async fn an_order_is_handled(cluster: &Cluster) {
+    let mut publish = vec!["exec", "deploy/orders", "-c", "lockstep-worker", "--"];
+    publish.extend(["/lockstep", "publish", "orders", "--key", "customer-42"]);
+    publish.extend(["--data", "first order"]);
+    cluster.kubectl(&publish).await.unwrap();
+    let logs = ["logs", "-l", "app=orders", "-c", "app", "--prefix"];
+    let handled = until("the order in an application's log", SOON, async || {
+        let logs = cluster.kubectl(&logs).await;
+        let logs = logs.map_err(|error| error.to_string())?;
+        let there = logs.contains("customer-42 first order");
+        if there { Ok(()) } else { Err(logs) }
+    });
+    handled.await.unwrap();
+}
+
+/// A given cluster is left as it was found, but for the definitions.
+async fn leave(cluster: &Cluster) {
+    let ours = ["delete", "deploy/orders", "cg/orders", "nconn/default"];
+    cluster.kubectl(&ours).await.unwrap();
+    let chart = ["uninstall", "lockstep", "-n", "lockstep-system", "--wait"];
+    cluster.helm(&chart).await.unwrap();
+    let namespaces = ["delete", "namespace", "lockstep-system", "nats"];
+    let namespaces = [&namespaces[..], &["--wait=false"]].concat();
+    cluster.kubectl(&namespaces).await.unwrap();
+}
+
 #[test]
 fn the_quickstart_works_on_the_chosen_cluster() {
     let provider = Provider::chosen().unwrap();
     provider.with_cluster(&images(), async |cluster| {
         cluster.apply(&nats(&cluster)).await.unwrap();
-        let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../charts/lockstep");
-        let repository = format!("image.repository={}", cluster.image("lockstep"));
-        let policy = format!("image.pullPolicy={}", cluster.pull_policy());
-        let chart = chart.display().to_string();
-        let mut install = vec!["upgrade", "--install", "lockstep", &chart, "--wait"];
-        install.extend(["--namespace", "lockstep-system", "--create-namespace"]);
-        install.extend([
-            "--set-string",
-            "image.tag=1",
-            "--set",
-            &repository,
-            "--set",
-            &policy,
-        ]);
-        install.extend(["--timeout", "2m"]);
-        cluster.helm(&install).await.unwrap();
+        install(&cluster).await;
         let deployed = "condition=Available";
         cluster.wait("nats", "deploy/nats", deployed).await.unwrap();
         // The ReplicaSet's first pods may come before the group: it tries again by itself.
         cluster.apply(&quickstart(&cluster)).await.unwrap();
-        cluster
-            .wait("default", "cg/orders", "condition=Ready")
-            .await
-            .unwrap();
-        cluster
-            .wait("default", "deploy/orders", deployed)
-            .await
-            .unwrap();
-        let publish = [
-            "exec",
-            "deploy/orders",
-            "-c",
-            "lockstep-worker",
-            "--",
-            "/lockstep",
-            "publish",
-            "orders",
-            "--key",
-            "customer-42",
-            "--data",
-            "first order",
-        ];
-        cluster.kubectl(&publish).await.unwrap();
-        let handled = until("the order in an application's log", SOON, async || {
-            let logs = cluster
-                .kubectl(&["logs", "-l", "app=orders", "-c", "app", "--prefix"])
-                .await
-                .map_err(|error| error.to_string())?;
-            if logs.contains("customer-42 first order") {
-                Ok(())
-            } else {
-                Err(logs)
-            }
-        });
-        handled.await.unwrap();
-        cluster
-            .kubectl(&["scale", "deployment", "orders", "--replicas=3"])
-            .await
-            .unwrap();
+        for (object, condition) in [
+            ("cg/orders", "condition=Ready"),
+            ("deploy/orders", "condition=Available"),
+        ] {
+            cluster.wait("default", object, condition).await.unwrap();
+        }
+        an_order_is_handled(&cluster).await;
+        let scale = ["scale", "deployment", "orders", "--replicas=3"];
+        cluster.kubectl(&scale).await.unwrap();
         let joined = "jsonpath={.status.members.count}=3";
         cluster.wait("default", "cg/orders", joined).await.unwrap();
-        // A given cluster is left as it was found, but for the definitions.
-        cluster
-            .kubectl(&["delete", "deploy/orders", "cg/orders", "nconn/default"])
-            .await
-            .unwrap();
-        cluster
-            .helm(&[
-                "uninstall",
-                "lockstep",
-                "--namespace",
-                "lockstep-system",
-                "--wait",
-            ])
-            .await
-            .unwrap();
-        cluster
-            .kubectl(&[
-                "delete",
-                "namespace",
-                "lockstep-system",
-                "nats",
-                "--wait=false",
-            ])
-            .await
-            .unwrap();
+        leave(&cluster).await;
     });
 }

@@ -1,9 +1,10 @@
 //! NATS users with exactly the permissions that docs/operations.md lists for the controller and for a
 //! worker: a group is made, used and deleted, and the server refuses nothing.
 
+use lockstep_e2e::children::Child;
 use lockstep_e2e::socket_client::SocketClient;
-use lockstep_e2e::{NatsServer, children, process, until};
-use serde_json::json;
+use lockstep_e2e::{NatsServer, process, until};
+use serde_json::{Value, json};
 
 use crate::stage::{SOON, Stage, repository};
 
@@ -92,67 +93,65 @@ async fn stage(nats: &NatsServer) -> Stage {
     stage
 }
 
+/// A worker under its own user, and a client at its socket.
+fn worker(stage: &Stage, nats: &NatsServer) -> (Child, SocketClient) {
+    let file = |name: &str| stage.api.folder().join(name).display().to_string();
+    let (password, socket, url) = (file("password"), file("w.sock"), nats.url());
+    std::fs::write(&password, "secret\n").unwrap();
+    let mut arguments = vec!["worker", "--group", "orders", "--socket", &socket];
+    arguments.extend(["--nats-url", &url, "--nats-user", "worker"]);
+    arguments.extend(["--nats-password-file", &password]);
+    let log = stage.api.folder().join("worker.log");
+    let worker = process::start_lockstep(&arguments, &log).unwrap();
+    (worker, SocketClient::new(socket))
+}
+
+/// Fetches a message and acknowledges it.
+async fn handle_one(client: &SocketClient) -> Result<Value, String> {
+    let body = json!({"max_messages": 1, "max_wait": "1s"});
+    let answer = client.post("/v1/fetch", &body).await;
+    let answer = answer.map_err(|error| error.to_string())?;
+    let messages = answer.messages();
+    let message = messages.first().ok_or_else(|| answer.body.to_string())?;
+    let token = json!({
+        "partition": message["partition"],
+        "epoch": message["epoch"],
+        "sequence": message["sequence"],
+    });
+    let done = client.post("/v1/ack", &json!({"positions": [token]})).await;
+    let done = done.map_err(|error| error.to_string())?;
+    if done.body["results"][0]["status"] == "ACCEPTED" {
+        Ok(token)
+    } else {
+        Err(done.body.to_string())
+    }
+}
+
 #[tokio::test]
 async fn the_documented_permissions_suffice_for_a_whole_life() {
     let nats = server(&documented("controller")).await;
     let stage = stage(&nats).await;
     stage.ready("orders", "NoMembers").await;
 
-    let password = stage.api.folder().join("password");
-    std::fs::write(&password, "secret\n").unwrap();
-    let socket = stage.api.folder().join("w.sock");
-    let (path, url) = (socket.display().to_string(), nats.url());
-    let password = password.display().to_string();
-    let arguments = [
-        "worker",
-        "--group",
-        "orders",
-        "--socket",
-        &path,
-        "--nats-url",
-        &url,
-        "--nats-user",
-        "worker",
-        "--nats-password-file",
-        &password,
-    ];
-    let log = stage.api.folder().join("worker.log");
-    let mut worker = process::start_lockstep(&arguments, &log).unwrap();
+    let (mut worker, client) = worker(&stage, &nats);
     let root = async_nats::ConnectOptions::with_user_and_password("root".into(), "secret".into());
     let jetstream = async_nats::jetstream::new(root.connect(nats.url()).await.unwrap());
     let sent = jetstream.publish("orders.a", "hello".into()).await.unwrap();
     sent.await.unwrap();
-    let client = SocketClient::new(&socket);
-    let fetched = until("the message", SOON, async || {
-        let body = json!({"max_messages": 1, "max_wait": "1s"});
-        let answer = client.post("/v1/fetch", &body).await;
-        let answer = answer.map_err(|error| error.to_string())?;
-        let messages = answer.messages();
-        messages
-            .first()
-            .cloned()
-            .ok_or_else(|| answer.body.to_string())
-    });
-    let message = fetched
+    let handled = until("a message", SOON, async || handle_one(&client).await);
+    let token = handled
         .await
-        .unwrap_or_else(|late| panic!("{late}\n{}\n{:#?}", children::tail(&log), refusals(&nats)));
-    let token = ["partition", "epoch", "sequence"].map(|name| (name, message[name].clone()));
-    let position: serde_json::Map<_, _> =
-        token.map(|(n, v)| (n.to_owned(), v)).into_iter().collect();
-    let done = client
-        .post("/v1/ack", &json!({"positions": [position]}))
-        .await;
-    assert_eq!(done.unwrap().body["results"][0]["status"], "ACCEPTED");
+        .unwrap_or_else(|late| panic!("{late}\n{}\n{:#?}", worker.tail(), refusals(&nats)));
     // A member that leaves commits first.
     worker.terminate(SOON).await.unwrap();
-    let record = format!("$KV.{BUCKET}.offset.{}", message["partition"]);
+    let record = format!("$KV.{BUCKET}.offset.{}", token["partition"]);
     let bucket = jetstream.get_stream(format!("KV_{BUCKET}")).await.unwrap();
     let record = bucket
         .get_last_raw_message_by_subject(&record)
         .await
         .unwrap();
-    let record: serde_json::Value = serde_json::from_slice(&record.payload).unwrap();
-    let next = message["sequence"].as_u64().map(|sequence| sequence + 1);
+    let record: Value = serde_json::from_slice(&record.payload).unwrap();
+    let next = token["sequence"].as_u64().map(|sequence| sequence + 1);
     assert_eq!(record["next_seq"].as_u64(), next, "{record}");
 
     let delete = ["delete", "cg", "orders", "--timeout=60s"];
