@@ -3,7 +3,7 @@
 //! Start a nats-server with JetStream and a coordinator for a group first, then as many of these
 //! as you like, each with a name of its own:
 //!
-//!     lockstep coordinator --create examples/consumergroup.yaml
+//!     lockstep coordinator --create examples/orders.yaml
 //!     cargo run --example reader -- orders member-1
 //!     lockstep publish orders --key customer-42 --data hello
 //!

@@ -281,7 +281,14 @@ fn manifests_shown_in_documents_are_valid() {
     }
     let mut examples = Vec::new();
     files_below(&root().join("examples"), "yaml", &mut examples);
-    shown.extend(examples.into_iter().map(|file| (file.clone(), read(&file))));
+    // Workloads that stand beside a group are the API server's to judge, in e2e/tests/crds.
+    let ours = |text: String| {
+        let documents = text.split("---\n");
+        let ours = documents.filter(|document| document.contains("apiVersion: lockstep.dev/"));
+        ours.collect::<Vec<_>>().join("---\n")
+    };
+    let examples = examples.into_iter();
+    shown.extend(examples.map(|file| (file.clone(), ours(read(&file)))));
     assert!(shown.len() > 3, "the manifests were not found");
     for (file, manifest) in shown {
         let groups = read_groups(&file.display().to_string(), &manifest);

@@ -136,10 +136,24 @@ fn usage(folder: &Path) -> String {
          kubectl get pods --all-namespaces\n  \
          helm list --all-namespaces\n  \
          enter COMMAND...     # any command within the cluster's network\n\n\
-         Its images: lockstep.test/lockstep:1, nats:1, app-python:1 (imagePullPolicy: Never).\n\
+         {TRY}\n\
          Logs: {folder}/logs. `make cluster-down` ends it."
     )
 }
+
+/// What to do with a new cluster, in the project's folder.
+const TRY: &str = "Nothing is on it yet. Lockstep, a NATS server, a group with its application, and a message:
+
+  helm install lockstep charts/lockstep --namespace lockstep-system --create-namespace --wait \\
+    --set image.repository=lockstep.test/lockstep --set-string image.tag=1
+  kubectl apply -f e2e/cluster/nats-server.yaml
+  sed 's|python:3-slim|lockstep.test/app-python:1|' examples/kubernetes/quickstart.yaml | kubectl apply -f -
+  kubectl rollout status deployment orders
+  kubectl exec deploy/orders -c lockstep-worker -- /lockstep publish orders --key customer-42 --data hello
+  kubectl logs -l app=orders -c app --prefix --follow
+
+Its images are those of `make images`, lockstep.test/NAME:1; nothing can be pulled.
+";
 
 fn keep(folder: &Path) -> Outcome {
     let lock = File::options()

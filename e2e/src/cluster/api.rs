@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::{ClusterError, pki};
@@ -21,6 +22,16 @@ const READY_WITHIN: Duration = Duration::from_secs(90);
 /// controller-runtime's envtest does.
 pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";
 
+/// Who asked for what: of `ServiceAccount`s only, which are few in tests, and not of those that
+/// kube-controller-manager uses.
+const AUDIT_POLICY: &str = r#"apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: None, userGroups: ["system:serviceaccounts:kube-system"]}
+- {level: Metadata, userGroups: ["system:serviceaccounts"]}
+"#;
+
 /// A running API server with its own etcd. Dropping it kills both and removes their folder.
 #[derive(Debug)]
 pub struct ApiServer {
@@ -30,6 +41,37 @@ pub struct ApiServer {
     etcd_peer: String,
     port: u16,
     processes: Vec<(&'static str, Child)>,
+}
+
+/// A request, as the API server's audit log has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Verb and path.
+    pub request: String,
+    /// The right that it needed, as verb and resource: `patch apps/deployments/scale`.
+    pub right: String,
+    /// The namespace that it was about; empty if about none or all.
+    pub namespace: String,
+    /// How it was answered.
+    pub code: u64,
+}
+
+// === impl Asked ===
+
+impl Asked {
+    fn of(event: &Value) -> Self {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let verb = text(&event["verb"]);
+        let of = &event["objectRef"];
+        let names = ["apiGroup", "resource", "subresource"].map(|name| text(&of[name]));
+        let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        Self {
+            request: format!("{verb} {}", text(&event["requestURI"])),
+            right: format!("{verb} {}", names.join("/")),
+            namespace: text(&of["namespace"]),
+            code: event["responseStatus"]["code"].as_u64().unwrap_or_default(),
+        }
+    }
 }
 
 // === impl ApiServer ===
@@ -58,7 +100,12 @@ impl ApiServer {
     }
 
     fn prepare() -> Result<Self, ClusterError> {
-        let folder = tempfile::Builder::new().prefix("lockstep-api-").tempdir()?;
+        let mut folder = tempfile::Builder::new().prefix("lockstep-api-").tempdir()?;
+        if let Some(name) = super::is_to_be_kept() {
+            folder.disable_cleanup(true);
+            let at = folder.path().display();
+            super::tell(&format!("{name}: its API server is kept in {at}"));
+        }
         let port = free()?;
         let url = format!("https://127.0.0.1:{port}");
         let pki = folder.path().join("pki");
@@ -113,7 +160,10 @@ impl ApiServer {
             "--authorization-mode=Node,RBAC".to_owned(),
             "--allow-privileged=true".to_owned(),
             "--profiling=false".to_owned(),
+            format!("--audit-policy-file={}", file("audit.yaml")),
+            format!("--audit-log-path={}", self.audit_log().display()),
         ]);
+        std::fs::write(self.pki().join("audit.yaml"), AUDIT_POLICY)?;
         self.run("kube-apiserver", server)
     }
 
@@ -176,6 +226,10 @@ impl ApiServer {
         self.folder.path().join("pki")
     }
 
+    fn audit_log(&self) -> PathBuf {
+        self.folder.path().join("audit.log")
+    }
+
     fn log(&self, name: &str) -> PathBuf {
         self.folder.path().join(format!("{name}.log"))
     }
@@ -193,6 +247,35 @@ impl ApiServer {
     /// The kubeconfig of a member of `system:masters`.
     pub fn kubeconfig(&self) -> PathBuf {
         self.pki().join("admin.conf")
+    }
+
+    /// A kubeconfig of a `ServiceAccount`, which has the rights that it was given and no others.
+    pub async fn kubeconfig_of(
+        &self,
+        namespace: &str,
+        account: &str,
+    ) -> Result<PathBuf, ClusterError> {
+        let ask = ["create", "token", account, "-n", namespace];
+        let token = self.kubectl(&ask).await?;
+        if token.code != Some(0) {
+            return Err(ClusterError::new(token.stderr));
+        }
+        let all_rights = std::fs::read_to_string(self.kubeconfig())?;
+        let own = all_rights.replace("admin-token", token.stdout.trim());
+        let file = self.pki().join(format!("{namespace}.{account}.conf"));
+        std::fs::write(&file, own)?;
+        Ok(file)
+    }
+
+    /// What a `ServiceAccount` asked for so far, in the order of the answers.
+    pub fn asked_by(&self, namespace: &str, account: &str) -> Result<Vec<Asked>, ClusterError> {
+        let user = format!("system:serviceaccount:{namespace}:{account}");
+        let log = std::fs::read_to_string(self.audit_log())?;
+        let events = log
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let of_user = events.filter(|event| event["user"]["username"] == *user);
+        Ok(of_user.map(|event| Asked::of(&event)).collect())
     }
 
     /// A client with all rights.

@@ -3,13 +3,17 @@
 //! * [`ApiServer`]: etcd and kube-apiserver on free ports. For what only the API server decides:
 //!   schemas, rules, admission, and the controller's reconciling.
 //! * [`Node`]: all of it, with kubelet and containerd, in namespaces of its own. For whole systems.
+//! * [`Cluster`]: a node, one made with kind, or one that runs already, as the environment chooses.
+//!   For what holds on every Kubernetes.
 
 mod api;
 mod faults;
 mod files;
 mod host;
+mod kind;
 mod node;
 mod pki;
+mod provider;
 mod system;
 mod workload;
 
@@ -19,10 +23,12 @@ use std::time::Duration;
 
 use crate::process::{self, Finished};
 
-pub use api::{ASSETS_VARIABLE, ApiServer};
+pub use api::{ASSETS_VARIABLE, ApiServer, Asked};
 pub use faults::GhostNode;
 pub use host::unavailable;
+pub use kind::KIND_IMAGE_VARIABLE;
 pub use node::{NODE, Node, inside};
+pub use provider::{Cluster, IMAGES_VARIABLE, KUBECONFIG_VARIABLE, PROVIDER_VARIABLE, Provider};
 pub use system::{Pod, System};
 pub use workload::{Kind, Language, Workload};
 
@@ -65,11 +71,12 @@ pub fn tool(name: &str) -> Result<PathBuf, ClusterError> {
     Err(ClusterError(text))
 }
 
-/// The images that `make images` wrote, in the order of their names.
+/// The images that `make images` wrote, in the order of their names; none where no node can run, for
+/// there nobody makes any.
 ///
 /// # Panics
 ///
-/// When there are none.
+/// When there are none, and a node could run.
 pub fn images() -> Vec<PathBuf> {
     let folder = crate::repository().join("target/images");
     let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -78,7 +85,7 @@ pub fn images() -> Vec<PathBuf> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "tar"))
         .collect();
     assert!(
-        !images.is_empty(),
+        !images.is_empty() || unavailable().is_some(),
         "no images in {}: run `make images`",
         folder.display()
     );
@@ -127,9 +134,27 @@ pub(crate) async fn run(program: &Path, arguments: &[&str]) -> io::Result<Finish
 
 /// Says loudly that a test is skipped; the runner counts such lines.
 pub fn skip(why: &str) {
+    let name = test();
+    tell(&format!(
+        "SKIPPED (counted): {name}: no cluster node can run here: {why}"
+    ));
+}
+
+/// Set to anything, it keeps the folders of test clusters, with their logs, for people to look at.
+pub const KEEP_VARIABLE: &str = "LOCKSTEP_E2E_KEEP";
+
+/// Whether the folder of a cluster is to stay, and whose it is.
+fn is_to_be_kept() -> Option<String> {
+    std::env::var_os(KEEP_VARIABLE).map(|_| test())
+}
+
+/// The name of the test that runs, which is its thread's.
+fn test() -> String {
+    std::thread::current().name().unwrap_or("a test").to_owned()
+}
+
+/// A line past the capture of test output: who runs the tests is to see it.
+fn tell(line: &str) {
     use std::io::Write;
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    // Past the capture of test output: who runs the tests is to see it.
-    let line = format!("\nSKIPPED (counted): {name}: no cluster node can run here: {why}\n");
-    drop(std::io::stdout().write_all(line.as_bytes()));
+    drop(std::io::stdout().write_all(format!("\n{line}\n").as_bytes()));
 }

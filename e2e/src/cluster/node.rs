@@ -56,7 +56,10 @@ where
     }
     let images = images.to_vec();
     // A thread of its own: it never leaves the node's network again.
-    let run = std::thread::spawn(move || start_and_run(&images, test));
+    let thread = std::thread::Builder::new().name(super::test());
+    let run = thread.spawn(move || start_and_run(&images, test));
+    #[expect(clippy::panic, reason = "a test ends here")]
+    let run = run.unwrap_or_else(|error| panic!("no thread for the test: {error}"));
     match run.join() {
         Ok(Ok(())) => {}
         #[expect(clippy::panic, reason = "a test ends here")]
@@ -70,8 +73,16 @@ where
     F: FnOnce(Node) -> Fut,
     Fut: Future<Output = ()>,
 {
-    let node = Node::start(images)?;
+    let mut node = Node::start(images)?;
     node.enter()?;
+    if let Some(name) = super::is_to_be_kept() {
+        let folder = node.keep_folder();
+        let (folder, init) = (folder.display(), node.init()?);
+        super::tell(&format!(
+            "{name}: its node is kept in {folder}, logs in {folder}/logs; while it runs: nsenter -t {init} -n \
+             tools/bin/kubectl --kubeconfig {folder}/pki/admin.conf get pods -A"
+        ));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -12,6 +12,7 @@ mod life;
 mod lost_node;
 mod node;
 mod outages;
+mod providers;
 mod rolling;
 mod scaling;
 mod stage;

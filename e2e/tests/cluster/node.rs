@@ -138,6 +138,11 @@ fn a_pod_runs_and_nothing_stays_of_the_node() {
 
 #[test]
 fn two_nodes_run_at_once_and_do_not_see_each_other() {
+    // Once for both.
+    if let Some(why) = cluster::unavailable() {
+        cluster::skip(&why);
+        return;
+    }
     let (first_up, seen_by_second) = channel();
     let (second_up, seen_by_first) = channel();
     let first = std::thread::spawn(move || {
@@ -164,18 +169,43 @@ fn two_nodes_run_at_once_and_do_not_see_each_other() {
 }
 
 #[tokio::test]
-async fn a_cluster_whose_keeper_is_killed_leaves_nothing() {
+async fn a_node_that_is_to_be_kept_leaves_its_logs_and_nothing_else() {
     if let Some(why) = cluster::unavailable() {
         cluster::skip(&why);
         return;
     }
     let place = tempfile::tempdir().unwrap();
+    let mut keeper = keep(place.path(), Some(cluster::KEEP_VARIABLE)).await;
+    let traces = traces_of(place.path());
+    let told = std::fs::read_to_string(place.path().join("log")).unwrap();
+    let folder = traces.folder.display().to_string();
+    assert!(told.contains(&format!("kept in {folder}")), "{told}");
+    keeper.kill().unwrap();
+    let only = format!("the folder {folder}");
+    let left = until_sync("nothing but the folder", WITHIN, || {
+        let found = traces.found();
+        let is_all = found == [only.clone()];
+        if is_all {
+            Ok(())
+        } else {
+            Err(found.join("; "))
+        }
+    });
+    left.await.unwrap();
+    assert!(traces.folder.join("logs/kubelet.log").is_file());
+    std::fs::remove_dir_all(&traces.folder).unwrap();
+}
+
+/// A cluster that lives as long as this process, ready.
+async fn keep(place: &Path, variable: Option<&str>) -> children::Child {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cluster"));
-    command.arg("keep").arg(place.path());
-    let mut keeper = children::start(command, &place.path().join("log")).unwrap();
+    command.arg("keep").arg(place);
+    command.env_remove(cluster::KEEP_VARIABLE);
+    command.envs(variable.map(|name| (name, "1")));
+    let mut keeper = children::start(command, &place.join("log")).unwrap();
     until_sync("ready cluster", UP_WITHIN, || {
         let running = keeper.is_running();
-        if place.path().join("ready").exists() {
+        if place.join("ready").exists() {
             Ok(())
         } else {
             Err(format!("running: {running}"))
@@ -183,14 +213,29 @@ async fn a_cluster_whose_keeper_is_killed_leaves_nothing() {
     })
     .await
     .unwrap_or_else(|late| panic!("{late}\n{}", keeper.tail()));
+    keeper
+}
+
+fn traces_of(place: &Path) -> Traces {
+    let logs = std::fs::read_link(place.join("logs")).unwrap();
+    let init = std::fs::read_to_string(place.join("ready")).unwrap();
+    Traces::of(logs.parent().unwrap(), init.trim().parse().unwrap())
+}
+
+#[tokio::test]
+async fn a_cluster_whose_keeper_is_killed_leaves_nothing() {
+    if let Some(why) = cluster::unavailable() {
+        cluster::skip(&why);
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut keeper = keep(place.path(), None).await;
     let asked = Command::new(place.path().join("bin/kubectl"))
         .args(["get", "nodes", "-o", "name"])
         .output()
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&asked.stdout), "node/e2e\n");
-    let logs = std::fs::read_link(place.path().join("logs")).unwrap();
-    let init = std::fs::read_to_string(place.path().join("ready")).unwrap();
-    let traces = Traces::of(logs.parent().unwrap(), init.trim().parse().unwrap());
+    let traces = traces_of(place.path());
     keeper.kill().unwrap();
     traces.gone().await;
 }

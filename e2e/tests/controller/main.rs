@@ -11,6 +11,8 @@ mod credentials;
 mod deletion;
 mod failover;
 mod groups;
+mod permissions;
+mod rights;
 mod scaling;
 mod sources;
 mod stage;

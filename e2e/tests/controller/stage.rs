@@ -1,7 +1,7 @@
 //! What the tests of the controller have in common: an API server with our CRDs, a NATS server, and
 //! controllers as processes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockstep_e2e::children::Child;
@@ -60,8 +60,6 @@ impl Stage {
     }
 
     pub(crate) fn controller_with(&mut self, id: &str, more: &[&str]) {
-        let output = self.api.folder().join(format!("{id}.log"));
-        let kubeconfig = self.api.kubeconfig();
         let mut arguments = vec![
             "controller",
             "--namespace",
@@ -75,8 +73,15 @@ impl Stage {
             arguments.extend(["--lease-duration", LEASE]);
         }
         arguments.extend(more);
-        let environment = [("KUBECONFIG", kubeconfig.as_path())];
-        let child = process::start_lockstep_with(&arguments, &environment, &output);
+        let kubeconfig = self.api.kubeconfig();
+        self.controller_as(id, &kubeconfig, &arguments);
+    }
+
+    /// Starts one with nothing but these arguments, and with the rights of a kubeconfig.
+    pub(crate) fn controller_as(&mut self, id: &str, kubeconfig: &Path, arguments: &[&str]) {
+        let output = self.api.folder().join(format!("{id}.log"));
+        let environment = [("KUBECONFIG", kubeconfig)];
+        let child = process::start_lockstep_with(arguments, &environment, &output);
         self.controllers.push(child.unwrap());
     }
 

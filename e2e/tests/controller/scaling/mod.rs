@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::stage::{SOON, Stage};
 
 /// A worker under a pod's name, and its application, which asks for messages all the time.
-struct Member {
+pub(crate) struct Member {
     _worker: Child,
     _application: JoinSet<()>,
 }
@@ -38,7 +38,7 @@ fn named_group(name: &str, kind: &str, target: &str, more: &str) -> String {
 }
 
 /// A workload whose pods are members of this group; of none if it is empty.
-fn workload(kind: &str, name: &str, group: &str, replicas: u32) -> String {
+pub(crate) fn workload(kind: &str, name: &str, group: &str, replicas: u32) -> String {
     let label = match group {
         "" => String::new(),
         group => format!(", lockstep.dev/consumer-group: {group}"),
@@ -74,7 +74,7 @@ impl Stage {
     }
 
     /// Waits until a number of an object is this one.
-    async fn number(&self, (kind, name): (&str, &str), pointer: &str, wanted: u64) {
+    pub(crate) async fn number(&self, (kind, name): (&str, &str), pointer: &str, wanted: u64) {
         let what = format!("{pointer} of {kind} {name} to be {wanted}");
         let found = until(what, SOON, async || {
             let object = self.get(kind, name).await.ok_or("no such object")?;
@@ -88,7 +88,7 @@ impl Stage {
             .unwrap_or_else(|late| panic!("{late}\n{}", self.logs()));
     }
 
-    async fn scale(&self, what: &str, replicas: u32) {
+    pub(crate) async fn scale(&self, what: &str, replicas: u32) {
         self.kubectl(&["scale", what, &format!("--replicas={replicas}")])
             .await;
     }
@@ -113,7 +113,7 @@ impl Stage {
     }
 
     /// Waits until a workload has so many pods.
-    async fn has_pods(&self, app: &str, count: usize) -> Vec<String> {
+    pub(crate) async fn has_pods(&self, app: &str, count: usize) -> Vec<String> {
         let found = until(format!("{count} pods of {app}"), SOON, async || {
             let pods = self.pods(app).await;
             if pods.len() == count {
@@ -128,7 +128,7 @@ impl Stage {
     }
 
     /// A member of group `orders` under a pod's name.
-    fn member(&self, id: &str, more: &[&str]) -> Member {
+    pub(crate) fn member(&self, id: &str, more: &[&str]) -> Member {
         let socket: PathBuf = self.api.folder().join(format!("{id}.sock"));
         let path = socket.display().to_string();
         let url = self.nats.url();
@@ -166,7 +166,7 @@ impl Stage {
     }
 
     /// Waits until all partitions are with these members and with nobody else.
-    async fn all_owned_by(&self, ids: &[&str]) {
+    pub(crate) async fn all_owned_by(&self, ids: &[&str]) {
         let found = until(format!("partitions with {ids:?}"), SOON, async || {
             let owned = self.owned().await;
             let mut owners: Vec<&str> = owned
