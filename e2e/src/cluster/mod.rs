@@ -15,6 +15,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::process::{self, Finished};
 
 pub use api::{ASSETS_VARIABLE, ApiServer};
@@ -112,6 +114,32 @@ pub async fn helm(kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> io::R
     all.extend(["--repository-cache", &cache, "--registry-config", &config]);
     all.extend(arguments);
     run(&program, &all).await
+}
+
+/// Has an API server ask our webhook about pods, on this port of its own machine, as the chart has it
+/// ask a Service. The controller adds its authority.
+pub fn webhook_configuration(port: u16) -> String {
+    let rule = json!({
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+        "resources": ["pods"], "scope": "Namespaced",
+    });
+    let webhook = json!({
+        "name": "inject.lockstep.dev",
+        "clientConfig": {"url": format!("https://127.0.0.1:{port}/inject")},
+        "rules": [rule],
+        "objectSelector": {"matchExpressions": [
+            {"key": "lockstep.dev/consumer-group", "operator": "Exists"}]},
+        "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
+        "reinvocationPolicy": "IfNeeded", "timeoutSeconds": 5,
+        "admissionReviewVersions": ["v1"],
+    });
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "lockstep-injector"},
+        "webhooks": [webhook],
+    });
+    configuration.to_string()
 }
 
 /// Runs a program to its end.

@@ -9,7 +9,7 @@ use super::{Node, tool};
 use crate::auditor::{Auditor, Progress, keep_history};
 use crate::checker::{Expectations, Verdict, judge};
 use crate::children::Child;
-use crate::history;
+use crate::history::{self, Record};
 use crate::publisher::{Load, Publisher};
 use crate::scene::{Outcome, SceneError};
 use crate::until::{until, until_sync};
@@ -150,7 +150,12 @@ impl System {
 
     /// The connection and the group `orders`, ready; from then on everything in its bucket is noted.
     pub async fn make_group(&mut self) -> Outcome<()> {
-        self.apply(GROUP).await?;
+        self.make_group_of(GROUP).await
+    }
+
+    /// The same, as this manifest has them.
+    pub async fn make_group_of(&mut self, manifest: &str) -> Outcome<()> {
+        self.apply(manifest).await?;
         self.group_is("True", "NoMembers").await?;
         let client = async_nats::connect(NATS_ON_THE_NODE).await?;
         let bucket = "lockstep_default_orders";
@@ -239,6 +244,11 @@ impl System {
         }
     }
 
+    /// What happened so far, as everybody has written it down.
+    pub fn records(&self) -> Outcome<Vec<Record>> {
+        Ok(history::read_folder(&self.history)?)
+    }
+
     /// What the auditor has seen.
     pub fn progress(&self) -> Progress {
         self.auditor
@@ -324,7 +334,7 @@ impl System {
             }
         })
         .await?;
-        let verdict = judge(&history::read_folder(&self.history)?, expect);
+        let verdict = judge(&self.records()?, expect);
         if verdict.passed {
             return Ok(verdict);
         }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lockstep_e2e::children::Child;
-use lockstep_e2e::cluster::ApiServer;
+use lockstep_e2e::cluster::{ApiServer, webhook_configuration};
 use lockstep_e2e::process::{self, Finished};
 use lockstep_e2e::until;
 use serde_json::{Value, json};
@@ -72,23 +72,7 @@ impl Stage {
 
     /// Has the API server ask on this port.
     pub(crate) async fn configure(&self, port: u16) {
-        let webhook = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "lockstep-injector"},
-            "webhooks": [{
-                "name": "inject.lockstep.dev",
-                "clientConfig": {"url": format!("https://127.0.0.1:{port}/inject")},
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-                           "resources": ["pods"], "scope": "Namespaced"}],
-                "objectSelector": {"matchExpressions": [
-                    {"key": "lockstep.dev/consumer-group", "operator": "Exists"}]},
-                "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
-                "reinvocationPolicy": "IfNeeded", "timeoutSeconds": 5,
-                "admissionReviewVersions": ["v1"],
-            }],
-        });
-        self.apply(&webhook.to_string()).await;
+        self.apply(&webhook_configuration(port)).await;
     }
 
     /// Waits until pods are answered about.
