@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// How it is called.
 pub(crate) const USAGE: &str = "usage: cluster-bench [LOCKSTEP] [--only rest,webhook,node] [--groups N] \
-     [--rest SECONDS] [--pods N] [--keep]";
+     [--rest SECONDS] [--pods N] [--keep] [-- FLAGS OF THE CONTROLLER]";
 
 /// The program that is measured, unless another one is named.
 const LOCKSTEP: &str = "target/release/lockstep";
@@ -35,6 +35,8 @@ pub(crate) struct Flags {
     pub(crate) pods: usize,
     /// The node's folder stays, with histories and logs.
     pub(crate) keep: bool,
+    /// More flags of the controller that is measured.
+    pub(crate) more: Vec<String>,
 }
 
 // === impl Flags ===
@@ -48,9 +50,14 @@ impl Flags {
             rest: Duration::from_secs(150),
             pods: 200,
             keep: false,
+            more: Vec::new(),
         };
         let mut arguments = arguments.into_iter();
         while let Some(argument) = arguments.next() {
+            if argument == "--" {
+                flags.more = arguments.collect();
+                break;
+            }
             let mut value = || {
                 let missing = || format!("{argument} needs a value; {USAGE}");
                 arguments.next().ok_or_else(missing)
@@ -107,6 +114,10 @@ mod tests {
         assert_eq!((flags.groups, flags.pods, flags.keep), (10, 7, true));
         assert_eq!(flags.rest, Duration::from_secs(5));
         assert_eq!(flags.lockstep, PathBuf::from("bin/l"));
+        assert_eq!(
+            parse("-- --id x --only").unwrap().more,
+            ["--id", "x", "--only"]
+        );
     }
 
     #[test]

@@ -31,6 +31,9 @@ const RATE: u32 = 100;
 /// Messages after which what was disturbed has had time to show itself.
 const AFTERWARDS: u64 = 500;
 
+/// Messages after which a balanced group may be balanced anew at once.
+const QUIET: u64 = 11 * RATE as u64;
+
 /// The group `orders`, with the settings that everybody gets.
 const GROUP: &str = r#"
 apiVersion: lockstep.dev/v1alpha1
@@ -97,14 +100,17 @@ async fn with_pods(
     system.run_application("Deployment", 1).await?;
     system.settles(1).await?;
     tell_starts(system, &lives, "first_pod", figures)?;
+    system.flows(QUIET).await;
     for replicas in 2..=PODS {
         let scale = format!("--replicas={replicas}");
         system
             .kubectl(&["scale", "deployment", "orders", &scale])
             .await?;
         system.settles(replicas as usize).await?;
+        // Moves for balance alone are 10 s apart: each pod is the first after a while.
+        system.flows(QUIET).await;
     }
-    tell_starts(system, &lives, "all_pods_so_far", figures)?;
+    tell_starts(system, &lives, "pods_of_scaling", figures)?;
 
     let began = clock::boottime_ns();
     system.flows(AFTERWARDS).await;
@@ -132,8 +138,7 @@ async fn with_pods(
         .await?;
     system.settles(PODS as usize).await?;
     system.flows(AFTERWARDS).await;
-    tell_pauses(system, "pod_deleted", began, figures)?;
-    tell_starts(system, &lives, "all_pods", figures)
+    tell_pauses(system, "pod_deleted", began, figures)
 }
 
 /// From a pod's creation, as a watch shows it, to what came after.

@@ -1,6 +1,5 @@
 //! An API server with our CRDs, a NATS server, and one controller.
 
-use std::path::Path;
 use std::time::Duration;
 
 use lockstep_e2e::children::Child;
@@ -9,6 +8,7 @@ use lockstep_e2e::scene::{Outcome, SceneError};
 use lockstep_e2e::{NatsServer, http, process};
 use serde_json::json;
 
+use crate::flags::Flags;
 use crate::groups::NAMESPACE;
 
 /// Longer than a process takes to start on a loaded machine.
@@ -62,7 +62,7 @@ impl Plant {
     }
 
     /// Starts a controller, with the settings that it has in production, and waits until it serves.
-    pub(crate) async fn controller(&self, lockstep: &Path, more: &[&str]) -> Outcome<Controller> {
+    pub(crate) async fn controller(&self, flags: &Flags, more: &[&str]) -> Outcome<Controller> {
         // A log of its own: the address is read from it.
         let name = format!("controller-{}.log", lockstep::chance::name());
         let output = self.api.folder().join(name);
@@ -70,8 +70,9 @@ impl Plant {
         let mut arguments = vec!["controller", "--namespace", NAMESPACE, "--id", "bench"];
         arguments.extend(["--http-addr", "127.0.0.1:0"]);
         arguments.extend(more);
+        arguments.extend(flags.more.iter().map(String::as_str));
         let environment = [("KUBECONFIG", kubeconfig.as_path())];
-        let process = process::start_program(lockstep, &arguments, &environment, &output)?;
+        let process = process::start_program(&flags.lockstep, &arguments, &environment, &output)?;
         let line = process::wait_for_line(&process, "ready: ", SOON).await?;
         let address = line.rsplit("http://").next().unwrap_or_default();
         let address = address.split_whitespace().last().unwrap_or_default();

@@ -40,7 +40,7 @@ pub(crate) async fn measure(flags: &Flags, figures: &mut Figures) -> Outcome<()>
         usual.total(),
     );
 
-    let controller = plant.controller(&flags.lockstep, &["--no-webhook"]).await?;
+    let controller = plant.controller(flags, &["--no-webhook"]).await?;
     let context = (flags, figures, &usual);
     groups::followed(&plant.client, async |seen| {
         with_groups(&plant, controller, seen, context).await
@@ -92,7 +92,7 @@ async fn with_groups(
 
     controller.process.kill()?;
     let began = clock::now();
-    let controller = plant.controller(&flags.lockstep, &["--no-webhook"]).await?;
+    let controller = plant.controller(flags, &["--no-webhook"]).await?;
     coordinates(&controller, flags.groups + MORE).await?;
     figures.time(
         PART,
