@@ -11,6 +11,7 @@ mod credentials;
 mod deletion;
 mod failover;
 mod groups;
+mod quiet;
 mod scaling;
 mod sources;
 mod stage;
