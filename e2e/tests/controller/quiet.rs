@@ -1,10 +1,9 @@
-//! Who has nothing to do is quiet: few writes to the API server, few beats in NATS.
+//! Who has nothing to do is quiet.
 
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use lockstep_e2e::clock;
-use lockstep_e2e::{http, process, until};
 
 use crate::stage::{LEASE, SOON, Stage, group};
 
@@ -14,71 +13,6 @@ const RARELY: Duration = Duration::from_millis(1500);
 
 /// So many are counted.
 const BEATS: u32 = 5;
-
-/// Groups that are there.
-const GROUPS: usize = 8;
-
-/// More looks than there are groups: each was looked at.
-const LOOKS: f64 = 12.0;
-
-impl Stage {
-    /// A metric of the first controller, over all its labels that contain this.
-    async fn metric(&self, name: &str, label: &str) -> Result<f64, String> {
-        let ready = process::wait_for_line(&self.controllers[0], "http on ", SOON).await;
-        let ready = ready.map_err(|late| late.to_string())?;
-        let address = ready.rsplit(' ').next().unwrap().to_owned();
-        let (_, text) = http::get(&address, "/metrics")
-            .await
-            .map_err(|error| error.to_string())?;
-        let lines = text.lines().filter(|line| line.starts_with(name));
-        let of = lines.filter(|line| line.contains(label));
-        let values = of.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
-        Ok(values.sum())
-    }
-
-    /// The versions of all groups; each write makes another one.
-    async fn versions(&self) -> String {
-        let path = "jsonpath={.items[*].metadata.resourceVersion}";
-        self.kubectl(&["get", "cg", "-o", path]).await
-    }
-}
-
-#[tokio::test]
-async fn settled_groups_are_looked_at_and_not_written() {
-    let mut stage = Stage::without_controller().await;
-    stage.controller_with("c1", &["--http-addr", "127.0.0.1:0"]);
-    let connection = crate::stage::connection("default", &stage.nats.url());
-    stage.apply(&connection).await;
-    for n in 0..GROUPS {
-        stage.apply(&group(&format!("g{n}"), "")).await;
-    }
-    for n in 0..GROUPS {
-        stage.ready(&format!("g{n}"), "NoMembers").await;
-    }
-    let looks = async || {
-        stage
-            .metric("lockstep_reconcile_total", "ConsumerGroup")
-            .await
-    };
-    let mut quiet_since = (stage.versions().await, looks().await.unwrap());
-    // Each of them was looked at once more, and nothing was written: neither of them nor of others.
-    let quiet = until("looks without a write", SOON * 2, async || {
-        let (versions, looks) = (stage.versions().await, looks().await?);
-        if versions != quiet_since.0 {
-            quiet_since = (versions, looks);
-            return Err("a group was written".to_owned());
-        }
-        let since = looks - quiet_since.1;
-        if since >= LOOKS {
-            Ok(())
-        } else {
-            Err(format!("{since} looks since the last write"))
-        }
-    });
-    quiet
-        .await
-        .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
-}
 
 /// A group without members has nobody whose time its coordinator counts. // P44a
 #[tokio::test]
