@@ -105,9 +105,11 @@ fn firsts(records: &[Record]) -> Vec<First> {
 
 /// When the application of a member was first handed a message.
 pub(crate) fn first_message(records: &[Record], of: &str) -> Option<At> {
-    let seen = records.iter().filter_map(|record| match record {
-        Record::Seen { member, at, .. } if member == of => Some(*at),
-        _ => None,
+    let seen = records.iter().filter_map(|record| {
+        let Record::Seen { member, at, .. } = record else {
+            return None;
+        };
+        (member == of).then_some(*at)
     });
     seen.min()
 }

@@ -150,24 +150,18 @@ fn tell_starts(
 ) -> Outcome<()> {
     let records = system.records()?;
     let lives = lives.borrow().clone();
-    let first = |pod: &String, _: &Life| first_message(&records, pod);
-    let steps: [(&str, &dyn Fn(&String, &Life) -> Option<At>); 4] = [
-        ("worker_runs", &|_, life| life.worker_ran),
-        ("application_runs", &|_, life| life.application_ran),
-        ("ready", &|_, life| life.ready),
-        ("first_message", &first),
-    ];
-    for (step, at) in steps {
+    let mut note_step = |step: &str, at: &dyn Fn(&str, &Life) -> Option<At>| {
         let times = lives.iter().filter_map(|(pod, life)| {
             let at = at(pod, life)?;
             Some(clock::span(life.created, at))
         });
-        note(
-            figures,
-            &format!("{name}_created_to_{step}"),
-            times.collect(),
-        );
-    }
+        let name = format!("{name}_created_to_{step}");
+        note(figures, &name, times.collect());
+    };
+    note_step("worker_runs", &|_, life| life.worker_ran);
+    note_step("application_runs", &|_, life| life.application_ran);
+    note_step("ready", &|_, life| life.ready);
+    note_step("first_message", &|pod, _| first_message(&records, pod));
     Ok(())
 }
 
