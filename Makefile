@@ -3,10 +3,10 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local lint fmt clean
+.PHONY: help tools tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster lint fmt clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 tools: tools/bin/.stamp ## build the pinned nats-server and nats CLI into tools/bin (once)
 
@@ -83,6 +83,9 @@ demo: able tools tools-kube tools-helm images ## Lockstep on a real cluster: hel
 demo-local: tools ## a group without Kubernetes: members join, leave and are killed (KEEP=1 leaves it running)
 	cargo build --workspace --bins --locked
 	@target/debug/demo
+
+bench-cluster: tools-kube tools-helm images ## measure what the controller takes, the webhook, a rolling update (about 15 minutes)
+	@target/debug/cluster-bench target/static/x86_64-unknown-linux-gnu/image/lockstep
 
 lint: ## formatting, clippy and documentation, with warnings as errors
 	cargo fmt --all --check

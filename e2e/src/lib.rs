@@ -13,7 +13,7 @@ pub mod http;
 pub mod image;
 pub mod nats_cluster;
 pub mod nats_server;
-mod ports;
+pub mod ports;
 pub mod process;
 pub mod proxy;
 pub mod publisher;

@@ -16,7 +16,7 @@ const TRIES: u32 = 10_000;
 
 /// A port that nobody listens on now. Somebody else may take it before its user does, who then
 /// has to ask again.
-pub(crate) fn free() -> Option<u16> {
+pub fn free() -> Option<u16> {
     (0..TRIES)
         .map(|_| draw())
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())

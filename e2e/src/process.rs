@@ -62,7 +62,17 @@ pub fn start_lockstep_with<S: AsRef<str>>(
     environment: &[(&str, &Path)],
     output: &Path,
 ) -> io::Result<Child> {
-    let mut command = Command::new(lockstep()?);
+    start_program(&lockstep()?, arguments, environment, output)
+}
+
+/// The same with the `lockstep` program at this path.
+pub fn start_program<S: AsRef<str>>(
+    program: &Path,
+    arguments: &[S],
+    environment: &[(&str, &Path)],
+    output: &Path,
+) -> io::Result<Child> {
+    let mut command = Command::new(program);
     for name in inherited() {
         command.env_remove(name);
     }

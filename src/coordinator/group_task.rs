@@ -67,6 +67,8 @@ struct Life {
     look_again: Timestamp,
     loaded: bool,
     rebalancing: Option<Rebalancing>,
+    /// Time between beats.
+    pace_of_heart: watch::Sender<Duration>,
 }
 
 /// Partitions are changing hands.
@@ -119,6 +121,7 @@ impl GroupTask {
         let mut knowledge = self.knowledge.clone();
         let end = loop {
             life.learn(&knowledge.borrow_and_update());
+            life.pace_the_heart(&self.settings);
             tokio::select! {
                 () = stopping.cancelled() => break End::Stopping,
                 event = life.watch.next() => {
@@ -212,6 +215,7 @@ impl Life {
             look_again: clock::now(),
             loaded: false,
             rebalancing: None,
+            pace_of_heart: watch::Sender::new(settings.heartbeat_interval()),
         }
     }
 
@@ -223,13 +227,26 @@ impl Life {
         self.seen.ask_to_leave(&known.asked_to_leave);
     }
 
+    /// Has the heart beat less often while there is nobody whose time it counts.
+    fn pace_the_heart(&self, settings: &Settings) {
+        let wanted = if self.seen.is_deserted() {
+            settings.idle_interval()
+        } else {
+            settings.heartbeat_interval()
+        };
+        self.pace_of_heart.send_if_modified(|interval| {
+            let before = std::mem::replace(interval, wanted);
+            before != wanted
+        });
+    }
+
     fn heart(&self, task: &GroupTask) -> Heart {
         Heart {
             bucket: task.bucket.clone(),
             me: self.seen.identity().incarnation.clone(),
             id: task.settings.id.clone(),
             priority: task.settings.priority,
-            interval: task.settings.heartbeat_interval(),
+            interval: self.pace_of_heart.subscribe(),
             highest: self.highest.clone(),
             replaced: self.replaced.clone(),
         }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::MissedTickBehavior;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock;
 use crate::group::{Beat, CandidateDocument, Formats, Incarnation, Revision, Unknown};
 use crate::nats::{Bucket, PutOutcome};
 use crate::wire::{self, keys::Key};
@@ -37,7 +38,8 @@ pub(super) struct Heart {
     pub(super) me: Incarnation,
     pub(super) id: String,
     pub(super) priority: i32,
-    pub(super) interval: Duration,
+    /// Time between beats, as it changes.
+    pub(super) interval: watch::Receiver<Duration>,
     pub(super) highest: Highest,
     pub(super) replaced: Replaced,
 }
@@ -71,17 +73,24 @@ impl Replaced {
 impl Heart {
     /// Beats until told to stop; then says that it has left, so that a successor need not wait.
     pub(super) async fn beat_until(self, stopping: CancellationToken) {
-        let mut ticks = tokio::time::interval(self.interval);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut beat = Beat(0);
+        let mut changes = self.interval.clone();
+        let mut interval = *changes.borrow_and_update();
+        let (mut beat, mut next) = (Beat(0), clock::now());
         let mut on_their_way = FuturesUnordered::new();
         loop {
             tokio::select! {
                 () = stopping.cancelled() => break,
                 Some(()) = on_their_way.next() => {}
-                _ = ticks.tick(), if on_their_way.len() < ON_THEIR_WAY => {
+                () = clock::until(Some(next)), if on_their_way.len() < ON_THEIR_WAY => {
                     beat = beat.next();
                     on_their_way.push(self.put(beat, Life::Goes));
+                    next = clock::now().after(interval);
+                }
+                Ok(()) = changes.changed() => {
+                    let before = std::mem::replace(&mut interval, *changes.borrow_and_update());
+                    if interval < before {
+                        next = clock::now(); // somebody has come: time counts from here
+                    }
                 }
             }
         }

@@ -31,6 +31,9 @@ pub const LEAST_SESSION_IN_PRODUCTION: Duration = Duration::from_secs(12);
 /// A candidate beats at least this often within its session timeout.
 const BEATS_PER_SESSION: u32 = 8;
 
+/// One that was elected elsewhere beats this often in a group that has no members.
+const IDLE_BEATS_PER_SESSION: u32 = 2;
+
 /// A candidate beats at least this often.
 const LONGEST_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -76,6 +79,18 @@ impl Settings {
     /// Time between the candidate's beats.
     pub fn heartbeat_interval(&self) -> Duration {
         (self.session_timeout / BEATS_PER_SESSION).min(LONGEST_INTERVAL)
+    }
+
+    /// The same while nobody is in the group: then the beats time nothing, and only have to come back
+    /// before this candidate takes itself for cut off. // P40
+    ///
+    /// Who was not elected elsewhere is known to be alive by them alone, and keeps them up. // P35
+    pub(super) fn idle_interval(&self) -> Duration {
+        if self.elected {
+            self.session_timeout / IDLE_BEATS_PER_SESSION
+        } else {
+            self.heartbeat_interval()
+        }
     }
 }
 

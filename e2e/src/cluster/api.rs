@@ -288,6 +288,43 @@ impl ApiServer {
         super::kubectl(&self.kubeconfig(), arguments).await
     }
 
+    /// Applies a manifest of one or more objects.
+    pub async fn apply(&self, manifest: &str) -> Result<(), ClusterError> {
+        let file = tempfile::NamedTempFile::new_in(self.folder())?;
+        std::fs::write(file.path(), manifest)?;
+        let path = file.path().display().to_string();
+        self.must(&["apply", "--server-side", "-f", &path]).await
+    }
+
+    /// Brings in our kinds of objects, and waits until they can be made.
+    pub async fn install_crds(&self) -> Result<(), ClusterError> {
+        let folder = crate::repository().join("config/crd");
+        let folder = folder.display().to_string();
+        self.must(&["apply", "--server-side", "-f", &folder])
+            .await?;
+        let wait = ["wait", "--for=condition=Established", "--timeout=60s"];
+        self.must(&[&wait[..], &["-f", &folder]].concat()).await
+    }
+
+    /// `kubectl`, which has to go well.
+    async fn must(&self, arguments: &[&str]) -> Result<(), ClusterError> {
+        let done = self.kubectl(arguments).await?;
+        if done.code == Some(0) {
+            return Ok(());
+        }
+        let words = arguments.join(" ");
+        Err(ClusterError::new(format!(
+            "kubectl {words}: {}",
+            done.stderr
+        )))
+    }
+
+    /// The process id of a component; none if it was not started.
+    pub fn pid(&self, name: &str) -> Option<u32> {
+        let found = self.processes.iter().find(|(known, _)| *known == name);
+        found.map(|(_, child)| child.pid())
+    }
+
     /// Kills a component: `etcd`, `kube-apiserver` or `kube-controller-manager`.
     pub fn kill(&mut self, name: &str) -> io::Result<()> {
         let found = self.processes.iter_mut().find(|(known, _)| *known == name);

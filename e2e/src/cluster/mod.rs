@@ -21,6 +21,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use crate::process::{self, Finished};
 
 pub use api::{ASSETS_VARIABLE, ApiServer, Asked};
@@ -123,6 +125,35 @@ pub async fn helm(kubeconfig: &Path, folder: &Path, arguments: &[&str]) -> io::R
     all.extend(["--repository-cache", &cache, "--registry-config", &config]);
     all.extend(arguments);
     run(&program, &all).await
+}
+
+/// Has an API server ask our webhook about pods, on each of these ports of its own machine one after
+/// another, as the chart has it ask a Service. The controller adds its authority.
+pub fn webhook_configuration(ports: &[u16]) -> String {
+    let rule = json!({
+        "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+        "resources": ["pods"], "scope": "Namespaced",
+    });
+    let webhook = |(number, port): (usize, &u16)| {
+        json!({
+            "name": format!("inject{number}.lockstep.dev"),
+            "clientConfig": {"url": format!("https://127.0.0.1:{port}/inject")},
+            "rules": [rule],
+            "objectSelector": {"matchExpressions": [
+                {"key": "lockstep.dev/consumer-group", "operator": "Exists"}]},
+            "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
+            "reinvocationPolicy": "IfNeeded", "timeoutSeconds": 5,
+            "admissionReviewVersions": ["v1"],
+        })
+    };
+    let webhooks: Vec<Value> = ports.iter().enumerate().map(webhook).collect();
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "lockstep-injector"},
+        "webhooks": webhooks,
+    });
+    configuration.to_string()
 }
 
 /// Runs a program to its end.

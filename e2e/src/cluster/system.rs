@@ -171,12 +171,17 @@ impl System {
 
     /// The connection and the group `orders`, ready; from then on everything in its bucket is noted.
     pub async fn make_group(&mut self) -> Outcome<()> {
-        self.make_group_with("").await
+        self.make_group_of(GROUP).await
     }
 
     /// As [`Self::make_group`], with this YAML at the end of the group's spec.
     pub async fn make_group_with(&mut self, more: &str) -> Outcome<()> {
-        self.apply(&format!("{GROUP}{more}")).await?;
+        self.make_group_of(&format!("{GROUP}{more}")).await
+    }
+
+    /// The same, as this manifest has them.
+    pub async fn make_group_of(&mut self, manifest: &str) -> Outcome<()> {
+        self.apply(manifest).await?;
         self.group_is("True", "NoMembers").await?;
         let client = async_nats::connect(NATS_ON_THE_NODE).await?;
         let bucket = "lockstep_default_orders";
@@ -274,6 +279,11 @@ impl System {
         }
     }
 
+    /// What happened so far, as everybody has written it down.
+    pub fn records(&self) -> Outcome<Vec<Record>> {
+        Ok(history::read_folder(&self.history)?)
+    }
+
     /// What the auditor has seen.
     pub fn progress(&self) -> Progress {
         self.auditor
@@ -351,7 +361,7 @@ impl System {
         let records = history::read(&self.history.join("published.jsonl"))?;
         let last = history::last_published(&records);
         self.has_committed(&last).await?;
-        let verdict = judge(&history::read_folder(&self.history)?, expect);
+        let verdict = judge(&self.records()?, expect);
         if verdict.passed {
             return Ok(verdict);
         }

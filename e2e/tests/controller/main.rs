@@ -12,6 +12,7 @@ mod deletion;
 mod failover;
 mod groups;
 mod permissions;
+mod quiet;
 mod rights;
 mod scaling;
 mod sources;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lockstep_e2e::children::Child;
-use lockstep_e2e::cluster::ApiServer;
+use lockstep_e2e::cluster::{ApiServer, webhook_configuration};
 use lockstep_e2e::process::{self, Finished};
 use lockstep_e2e::until;
 use serde_json::{Value, json};
@@ -72,27 +72,7 @@ impl Stage {
 
     /// Has the API server ask on each of these ports, one after another.
     pub(crate) async fn configure(&self, ports: &[u16]) {
-        let webhook = |(number, port): (usize, &u16)| {
-            json!({
-                "name": format!("inject{number}.lockstep.dev"),
-                "clientConfig": {"url": format!("https://127.0.0.1:{port}/inject")},
-                "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
-                           "resources": ["pods"], "scope": "Namespaced"}],
-                "objectSelector": {"matchExpressions": [
-                    {"key": "lockstep.dev/consumer-group", "operator": "Exists"}]},
-                "failurePolicy": "Fail", "matchPolicy": "Equivalent", "sideEffects": "None",
-                "reinvocationPolicy": "IfNeeded", "timeoutSeconds": 5,
-                "admissionReviewVersions": ["v1"],
-            })
-        };
-        let webhooks: Vec<Value> = ports.iter().enumerate().map(webhook).collect();
-        let configuration = json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "lockstep-injector"},
-            "webhooks": webhooks,
-        });
-        self.apply(&configuration.to_string()).await;
+        self.apply(&webhook_configuration(ports)).await;
     }
 
     /// Waits until pods are answered about.

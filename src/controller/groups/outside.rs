@@ -44,10 +44,14 @@ pub(super) fn tell(
 ) {
     if let Some(running) = needs.running.get(key) {
         let gone = needs.pods.gone(key);
+        // A pod that is being deleted lets go at once. It would by itself, once the kubelet has got
+        // round to it; until then its application has ended, or is about to, and reads no more.
+        let mut leave = needs.pods.leaving(key);
+        leave.extend(scaling.asked_to_leave.iter().cloned());
         running.coordinator.tell(|known| {
             known.gone_pods = gone;
             known.declared_replicas = scaling.declared_replicas;
-            known.asked_to_leave.clone_from(&scaling.asked_to_leave);
+            known.asked_to_leave = leave;
         });
     }
     tell_of_uninjected(object, key, needs);

@@ -26,6 +26,10 @@ const REPORT_AGAIN: Duration = Duration::from_secs(15);
 /// its members go on meanwhile.
 const TAKING_OVER: Duration = Duration::from_secs(15);
 
+/// How long one may take before it is said of a group that was not ready: it usually takes less, and
+/// what would be said in between is one more write of each new group.
+const BEGINNING: Duration = Duration::from_secs(2);
+
 /// How soon a coordinator that takes over is looked at again.
 const SOON: Duration = Duration::from_secs(2);
 
@@ -63,7 +67,12 @@ async fn of_running(
     let status = running.coordinator.status();
     let (idle, unassigned) =
         running.remember(|memory| (memory.idle_for(&status), memory.unassigned_for(&status)));
-    if was_ready(object) && is_taking_over(&status) && idle < TAKING_OVER {
+    let patience = if was_ready(object) {
+        TAKING_OVER
+    } else {
+        BEGINNING
+    };
+    if is_taking_over(&status) && idle < patience {
         return Ok(Again::In(SOON));
     }
     tell_rebalance(object, needs, running, &status);

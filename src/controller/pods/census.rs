@@ -148,6 +148,14 @@ impl Census {
         of.map(|(uid, _)| uid.clone()).collect()
     }
 
+    /// Names of the group's pods that are being deleted and have time to end.
+    pub(super) fn leaving(&self, group: &ObjectKey) -> BTreeSet<String> {
+        let uids = self.by_group.get(group).into_iter().flatten();
+        let facts = uids.filter_map(|uid| self.pods.get(uid).map(|known| &known.fact));
+        let leaving = facts.filter(|fact| fact.deletion == Deletion::Graceful);
+        leaving.map(|fact| fact.name.clone()).collect()
+    }
+
     /// How many of the group's pods should have a worker and have none; the names of those of which
     /// that was not said before.
     pub(super) fn uninjected(&mut self, group: &ObjectKey) -> (usize, Vec<String>) {
@@ -263,6 +271,18 @@ mod tests {
         census.lose("uid-a");
         assert!(census.gone(&orders()).contains("uid-a"));
         assert!(census.of(&orders()).is_empty());
+    }
+
+    #[test]
+    fn pods_that_are_deleted_with_time_to_end_are_leaving() {
+        let mut census = Census::default();
+        census.see(running("a"), Since::Before);
+        census.see(deleted("b", 30, "running"), Since::Now);
+        census.see(deleted("c", 0, "running"), Since::Now);
+        assert_eq!(census.leaving(&orders()), BTreeSet::from(["b".to_owned()]));
+        let uid = census.of(&orders())[1].uid.clone();
+        census.lose(&uid);
+        assert_eq!(census.leaving(&orders()), BTreeSet::new());
     }
 
     #[test]

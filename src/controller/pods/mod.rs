@@ -89,6 +89,11 @@ impl Pods {
         self.with(|census| census.gone(group))
     }
 
+    /// Names of the group's pods that are being deleted and have time to end.
+    pub(in crate::controller) fn leaving(&self, group: &ObjectKey) -> BTreeSet<String> {
+        self.with(|census| census.leaving(group))
+    }
+
     /// How many of the group's pods have no worker, and the names of those that are new among them.
     pub(in crate::controller) fn uninjected(&self, group: &ObjectKey) -> (usize, Vec<String>) {
         self.with(|census| census.uninjected(group))

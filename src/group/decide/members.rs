@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::healthy_time::Healthy;
 use super::observed::{Observed, Watch};
 use crate::group::{
-    Epoch, Formats, HoldState, Incarnation, MemberDocument, MemberState, Partition, Timestamp,
+    Assignment, Epoch, Formats, GroupDocument, HoldState, Incarnation, MemberDocument, MemberState,
+    Partition, Timestamp,
 };
 
 /// The longest session timeout that a member may claim for itself.
@@ -121,6 +122,18 @@ impl Observed {
             .is_some_and(|m| m.bucket == sight.says.bucket); // P51
         let end = sight.heard.map(|at| at.after(self.session_of(sight)));
         here && !self.has_left(sight) && end.is_some_and(|end| self.healthy.confirmed() < end)
+    }
+
+    /// Whether there is nobody whose time could run out: this candidate coordinates, the document lists
+    /// nobody and gives nobody anything, and nobody is heard. // P44a
+    pub fn is_deserted(&self) -> bool {
+        let free = |a: &Assignment| a.owner.is_none() && a.target.is_none();
+        let lists_nobody = |document: &GroupDocument| {
+            document.members.is_empty() && document.partitions.iter().all(free)
+        };
+        self.is_coordinating()
+            && self.group.known().is_some_and(lists_nobody)
+            && !self.members.iter().any(|(member, _)| self.is_heard(member))
     }
 
     /// When a member of the document counts as dead unless it is heard before.

@@ -201,3 +201,26 @@ fn a_member_of_another_bucket_counts_for_nothing() {
     t.passes(STEP * 80);
     assert_eq!(t.standing("a"), None);
 }
+
+#[test]
+fn a_group_is_deserted_while_there_is_nobody_whose_time_could_run_out() {
+    // P44a
+    let deserted = |t: &Scene| t.coordinators["c1"].seen.is_deserted();
+    let mut t = Scene::with_partitions(2);
+    assert!(deserted(&t));
+    // Nobody is in the document yet, and the first assignment is waited for.
+    t.starts("a");
+    t.passes(STEP);
+    assert_eq!(t.standing("a"), None);
+    assert!(!deserted(&t));
+    t.until(|t| t.owned_by("a").len() == 2);
+    assert!(!deserted(&t));
+    t.falls_silent("a");
+    t.passes(Duration::from_secs(10));
+    assert!(!deserted(&t));
+    t.until(|t| t.standing("a").is_none());
+    t.until(deserted);
+    t.speaks_again("a");
+    t.passes(STEP);
+    assert!(!deserted(&t));
+}

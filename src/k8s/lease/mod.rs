@@ -54,6 +54,8 @@ pub struct Elector {
     api: Api<Lease>,
     settings: LeaseSettings,
     memory: Memory,
+    /// What this candidate wrote last, while it is not known that somebody has written since.
+    mine: Option<Lease>,
     shown: watch::Sender<Leadership>,
     said: Option<ErrorKind>,
 }
@@ -98,6 +100,7 @@ impl Elector {
             api: Api::namespaced(client, &settings.namespace),
             settings,
             memory: Memory::default(),
+            mine: None,
             shown: watch::Sender::new(Leadership::Following(None)),
             said: None,
         }
@@ -117,8 +120,8 @@ impl Elector {
                 () = stop.cancelled() => break,
                 () = clock::until(until) => self.memory.lost(),
                 tried = {
-                    let attempt = attempt(&self.api, &self.settings, &mut self.memory);
-                    within(&self.settings, attempt)
+                    let known = (&mut self.memory, &mut self.mine);
+                    within(&self.settings, attempt(&self.api, &self.settings, known))
                 } => self.say(tried.err()),
             }
             self.show();
@@ -185,12 +188,20 @@ async fn within<T>(
     ended.unwrap_or_else(|_| Err(K8sError::unanswered(&settings.name, longest)))
 }
 
-/// One look at the Lease, and one write if it may be written.
+/// One look at the Lease, and one write if it may be written. Who wrote it last needs no look: that
+/// the next write is taken shows that nobody has written since.
 async fn attempt(
     api: &Api<Lease>,
     settings: &LeaseSettings,
-    memory: &mut Memory,
+    (memory, mine): (&mut Memory, &mut Option<Lease>),
 ) -> Result<(), K8sError> {
+    // Taken out: after a write whose end is not known there is a look again.
+    if let Some(written) = mine.take() {
+        *mine = write(api, settings, memory, written).await?;
+        if mine.is_some() {
+            return Ok(());
+        }
+    }
     let name = &settings.name;
     let failed = |error: kube::Error| K8sError::of(format!("Lease {name}"), &error);
     let Some(lease) = api.get_opt(name).await.map_err(failed)? else {
@@ -199,6 +210,7 @@ async fn attempt(
         return match api.create(&PostParams::default(), &lease).await {
             Ok(made) => {
                 memory.wrote(record(&made), sent);
+                *mine = Some(made);
                 Ok(())
             }
             // Another candidate was quicker; the next look shows who.
@@ -211,14 +223,30 @@ async fn attempt(
         memory.lost();
         return Ok(());
     }
-    let sent = clock::now();
-    let next = held(settings, Some(lease));
-    match api.replace(name, &PostParams::default(), &next).await {
-        Ok(written) => memory.wrote(record(&written), sent),
-        Err(kube::Error::Api(status)) if status.is_conflict() => memory.lost(),
-        Err(error) => return Err(failed(error)),
+    *mine = write(api, settings, memory, lease).await?;
+    if mine.is_none() {
+        memory.lost();
     }
     Ok(())
+}
+
+/// Writes the own name over what was seen; none if somebody has written since.
+async fn write(
+    api: &Api<Lease>,
+    settings: &LeaseSettings,
+    memory: &mut Memory,
+    seen: Lease,
+) -> Result<Option<Lease>, K8sError> {
+    let (name, sent) = (&settings.name, clock::now());
+    let next = held(settings, Some(seen));
+    match api.replace(name, &PostParams::default(), &next).await {
+        Ok(written) => {
+            memory.wrote(record(&written), sent);
+            Ok(Some(written))
+        }
+        Err(kube::Error::Api(status)) if status.is_conflict() || status.is_not_found() => Ok(None),
+        Err(error) => Err(K8sError::of(format!("Lease {name}"), &error)),
+    }
 }
 
 /// The Lease with this process as its holder. Times in it are for people.

@@ -41,6 +41,22 @@ impl Stage {
         self.says(&format!("pod/{pod}"), &status).await;
     }
 
+    /// A group whose members are pods on a node that is ready.
+    async fn with_a_node() -> Self {
+        let stage = Self::with_workloads().await;
+        stage.apply(NODE).await;
+        let ready = json!([{ "type": "Ready", "status": "True", "reason": "Test", "message": "" }]);
+        stage
+            .says("node/node-1", &json!({ "conditions": ready }))
+            .await;
+        stage
+            .apply(&workload("Deployment", "app", "orders", 0))
+            .await;
+        stage.apply(&group("Deployment", "app", "")).await;
+        stage.number(("cg", "orders"), "/spec/replicas", 0).await;
+        stage
+    }
+
     /// A pod whose worker runs on a node that is ready, and that worker.
     async fn living(&self, name: &str) -> super::Member {
         self.apply(&pod(name)).await;
@@ -53,17 +69,7 @@ impl Stage {
 
 #[tokio::test]
 async fn a_pod_that_was_seen_to_end_is_not_waited_for() {
-    let stage = Stage::with_workloads().await;
-    stage.apply(NODE).await;
-    let ready = json!([{ "type": "Ready", "status": "True", "reason": "Test", "message": "" }]);
-    stage
-        .says("node/node-1", &json!({ "conditions": ready }))
-        .await;
-    stage
-        .apply(&workload("Deployment", "app", "orders", 0))
-        .await;
-    stage.apply(&group("Deployment", "app", "")).await;
-    stage.number(("cg", "orders"), "/spec/replicas", 0).await;
+    let stage = Stage::with_a_node().await;
     let (a, b) = (stage.living("a").await, stage.living("b").await);
     stage.all_owned_by(&["a", "b"]).await;
     let text = stage.event("a", "PartitionsAssigned").await;
@@ -83,6 +89,17 @@ async fn a_pod_that_was_seen_to_end_is_not_waited_for() {
         "its session timeout was waited for: {took:?}"
     );
     drop(a);
+}
+
+#[tokio::test]
+async fn a_pod_that_is_being_deleted_lets_go_although_its_worker_was_not_told() {
+    let stage = Stage::with_a_node().await;
+    let (a, b) = (stage.living("a").await, stage.living("b").await);
+    stage.all_owned_by(&["a", "b"]).await;
+    // Without a kubelet nobody drains b, and its worker lives on.
+    stage.kubectl(&["delete", "pod", "b", "--wait=false"]).await;
+    stage.all_owned_by(&["a"]).await;
+    drop((a, b));
 }
 
 #[tokio::test]
