@@ -9,6 +9,7 @@
 
 mod coordinator {
     mod damage;
+    mod derived;
     mod election;
     mod loss;
     mod manifests;

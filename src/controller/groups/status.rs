@@ -273,6 +273,9 @@ fn provisioned(found: &Found) -> Result<String, (Reason, String)> {
         );
         return Err((Reason::StreamNotFound, words));
     }
+    if !found.renewed.is_empty() {
+        return Err((Reason::StreamRecreated, found.renewed.join("; ")));
+    }
     if !found.drift.is_empty() {
         let words = format!(
             "changed by somebody, and not to be put right: {}",

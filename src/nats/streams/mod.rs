@@ -4,10 +4,12 @@ mod facts;
 mod make;
 mod read;
 
-pub use facts::{StreamFacts, StreamRefusal, StreamWarning};
-pub use make::{StreamChange, StreamOwner, StreamPlan, create, delete, update};
+pub use facts::{SourceFacts, StreamFacts, StreamRefusal, StreamWarning};
+pub use make::{SourcePlan, StreamChange, StreamOwner, StreamPlan, create, delete, update};
 pub(crate) use read::RawMessage;
-pub use read::{MessageFacts, first_at_or_after, info, message_at, names, subject_counts};
+pub use read::{
+    MessageFacts, first_at_or_after, info, message_at, names, subject_counts, taken_over_up_to,
+};
 
 use super::api::{ApiError, Remedy};
 
