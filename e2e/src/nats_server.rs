@@ -35,6 +35,7 @@ pub struct Options {
 enum Tls {
     ServerOnly,
     Mutual,
+    HandshakeFirst,
 }
 
 /// A running nats-server. Dropping it kills it and removes its store.
@@ -128,6 +129,13 @@ impl Options {
         self
     }
 
+    /// Mutual TLS in which the client begins: the server says nothing before.
+    #[must_use]
+    pub fn handshake_first(mut self) -> Self {
+        self.tls = Some(Tls::HandshakeFirst);
+        self
+    }
+
     /// Another nats-server than the pinned one.
     #[must_use]
     pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
@@ -170,8 +178,11 @@ impl Tls {
             file("cert_file", "server.crt"),
             file("key_file", "server.key"),
         ];
-        if self == Self::Mutual {
+        if self != Self::ServerOnly {
             lines.extend([file("ca_file", "ca.crt"), "  verify: true".to_owned()]);
+        }
+        if self == Self::HandshakeFirst {
+            lines.push("  handshake_first: true".to_owned());
         }
         lines.push("}".to_owned());
         lines.join("\n")

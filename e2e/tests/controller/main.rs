@@ -14,4 +14,5 @@ mod groups;
 mod scaling;
 mod sources;
 mod stage;
+mod tls;
 mod trouble;
