@@ -11,6 +11,7 @@ mod coordinator {
     mod damage;
     mod derived;
     mod election;
+    mod lag;
     mod loss;
     mod manifests;
     mod stage;

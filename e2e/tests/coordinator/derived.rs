@@ -449,6 +449,16 @@ async fn an_origin_that_goes_is_named_and_so_is_another_one_in_its_place() {
     origin.context.delete_stream("OLD").await.unwrap();
     let without = provide(&stage, &yaml).await;
     assert_eq!(without.gone, ["OLD"]);
+    let what = "the command to say that it is not known what the origin has";
+    until(what, SOON, async || {
+        let said = run(&stage, "group describe orders").await;
+        match said.contains("not known how many messages have not come over") {
+            true => Ok(()),
+            false => Err(said),
+        }
+    })
+    .await
+    .unwrap();
     assert_eq!(stage.meta("orders").await.state, GroupState::Active);
     assert_eq!(origin.content("OLD_orders").await, "abc");
     origin.remake().await;

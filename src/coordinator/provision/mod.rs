@@ -210,15 +210,18 @@ pub async fn provide(
     })
 }
 
+/// A bucket, if it is there.
+type There = Option<(Bucket, BucketFacts)>;
+
+/// The stream that the group's own is derived from, if it is.
+type Origin = Option<(String, StreamIdentity)>;
+
 /// The bucket, if it is not there, and the first `meta`.
 async fn found_anew(
     connection: &Connection,
     terms: &Terms,
     group: &ValidGroup,
-    (there, origin): (
-        Option<(Bucket, BucketFacts)>,
-        Option<(String, StreamIdentity)>,
-    ),
+    (there, origin): (There, Origin),
 ) -> Result<(Bucket, BucketFacts, Meta, Change), ProvisionError> {
     let was_there = there.is_some();
     let (bucket, facts) = if let Some(there) = there {
@@ -260,11 +263,7 @@ async fn note(connection: &Connection, changes: &[StreamChange]) {
 }
 
 /// The next description, if the group's stream is derived anew from what was found.
-fn with_origin(
-    meta: &Meta,
-    next: Option<Meta>,
-    origin: Option<(String, StreamIdentity)>,
-) -> Option<Meta> {
+fn with_origin(meta: &Meta, next: Option<Meta>, origin: Origin) -> Option<Meta> {
     let Some((stream, identity)) = origin else {
         return next;
     };

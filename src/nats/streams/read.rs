@@ -115,13 +115,15 @@ fn sequence_in(origin: &str, headers: &str) -> Option<Sequence> {
     (name == origin).then_some(Sequence(sequence))
 }
 
-/// The first message at or above this sequence.
-async fn message_from(
+/// The first message of this filter (none: any) at or above this sequence.
+pub async fn first_from(
     connection: &Connection,
     stream: &str,
-    sequence: u64,
+    filter: Option<&str>,
+    sequence: Sequence,
 ) -> Result<Option<MessageFacts>, StreamError> {
-    let body = json!({ "seq": sequence.max(1), "next_by_subj": ">" });
+    let sequence = sequence.max(Sequence::FIRST).0;
+    let body = json!({ "seq": sequence, "next_by_subj": filter.unwrap_or(">") });
     message(connection, stream, &body).await
 }
 
@@ -166,7 +168,7 @@ pub async fn first_at_or_after(
     // All below `low` are older; `found` is the first known to be young enough, at or above `high`.
     while low < high {
         let middle = low + (high - low) / 2;
-        match message_from(connection, stream, middle).await? {
+        match first_from(connection, stream, None, Sequence(middle)).await? {
             Some(message) if message.timestamp < time => low = message.sequence.0 + 1,
             Some(message) => {
                 high = middle;
