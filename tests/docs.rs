@@ -420,6 +420,8 @@ fn show_every_family(of: CoordinatorMetrics) {
         group_partitions,
         group_lag,
         group_lag_max_partition,
+        group_lag_seconds,
+        group_source_lag,
         rebalances,
         rebalance_duration_seconds: _,
         documents_written,
@@ -435,11 +437,13 @@ fn show_every_family(of: CoordinatorMetrics) {
         group_epoch,
         group_lag,
         group_lag_max_partition,
+        group_source_lag,
     ] {
         gauge.get_or_create(&labels).set(1);
     }
     documents_written.get_or_create(&labels).inc();
     echo_age_seconds.get_or_create(&labels).set(1.0);
+    group_lag_seconds.get_or_create(&labels).set(1.0);
     group_members
         .get_or_create(&MembersLabels::of(&group, MemberStanding::ALL[0]))
         .set(1);

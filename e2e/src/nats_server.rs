@@ -32,11 +32,12 @@ pub struct Options {
     store: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tls {
-    ServerOnly,
-    HandshakeFirst,
-    Mutual,
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tls {
+    /// Whether clients have to show a certificate as well.
+    mutual: bool,
+    /// Whether the server says nothing before the handshake.
+    handshake_first: bool,
 }
 
 /// A running nats-server. Dropping it kills it and removes its store.
@@ -119,21 +120,21 @@ impl Options {
     /// TLS with the certificate of [`certificate`]`("server.crt")`.
     #[must_use]
     pub fn tls(mut self) -> Self {
-        self.tls = Some(Tls::ServerOnly);
-        self
-    }
-
-    /// TLS from the first byte on: the server says nothing before.
-    #[must_use]
-    pub fn tls_handshake_first(mut self) -> Self {
-        self.tls = Some(Tls::HandshakeFirst);
+        self.tls.get_or_insert_default();
         self
     }
 
     /// TLS that asks for a client certificate as well.
     #[must_use]
     pub fn mutual_tls(mut self) -> Self {
-        self.tls = Some(Tls::Mutual);
+        self.tls.get_or_insert_default().mutual = true;
+        self
+    }
+
+    /// TLS from the first byte on: the server says nothing before.
+    #[must_use]
+    pub fn handshake_first(mut self) -> Self {
+        self.tls.get_or_insert_default().handshake_first = true;
         self
     }
 
@@ -179,12 +180,11 @@ impl Tls {
             file("cert_file", "server.crt"),
             file("key_file", "server.key"),
         ];
-        match self {
-            Self::ServerOnly => {}
-            Self::HandshakeFirst => lines.push("  handshake_first: true".to_owned()),
-            Self::Mutual => {
-                lines.extend([file("ca_file", "ca.crt"), "  verify: true".to_owned()]);
-            }
+        if self.mutual {
+            lines.extend([file("ca_file", "ca.crt"), "  verify: true".to_owned()]);
+        }
+        if self.handshake_first {
+            lines.push("  handshake_first: true".to_owned());
         }
         lines.push("}".to_owned());
         lines.join("\n")

@@ -9,7 +9,9 @@
 
 mod coordinator {
     mod damage;
+    mod derived;
     mod election;
+    mod lag;
     mod loss;
     mod manifests;
     mod stage;

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::feed::{self, Shows};
 use super::heart::{Heart, Highest, Replaced};
 use super::pace::Pace;
+use super::probe::{Findings, Probe, Question};
 use super::report::{Phase, Rebalance, Report};
 use super::run::Settings;
 use super::single::Knowledge;
@@ -69,6 +70,8 @@ struct Life {
     rebalancing: Option<Rebalancing>,
     /// Time between beats.
     pace_of_heart: watch::Sender<Duration>,
+    question: watch::Sender<Question>,
+    findings: watch::Sender<Findings>,
 }
 
 /// Partitions are changing hands.
@@ -117,6 +120,9 @@ impl GroupTask {
         let mut life = Life::new(self);
         let heart = life.heart(self);
         hearts.spawn_vital("heart", |stop| heart.beat_until(stop));
+        let probe = life.probe(self);
+        hearts.spawn("probe", |stop| probe.run(stop));
+        let mut findings = life.findings.subscribe();
         let stopped_beating = hearts.stopping();
         let mut knowledge = self.knowledge.clone();
         let end = loop {
@@ -132,6 +138,7 @@ impl GroupTask {
                 }
                 () = clock::until(life.not_before) => {}
                 Ok(()) = knowledge.changed() => continue,
+                Ok(()) = findings.changed() => {}
                 () = stopped_beating.cancelled() => break End::BeginAnew("the heart has stopped"),
             }
             if life.replaced.is_set() {
@@ -216,7 +223,39 @@ impl Life {
             loaded: false,
             rebalancing: None,
             pace_of_heart: watch::Sender::new(settings.heartbeat_interval()),
+            question: watch::Sender::new(Question::default()),
+            findings: watch::Sender::new(Findings::default()),
         }
+    }
+
+    fn probe(&self, task: &GroupTask) -> Probe {
+        Probe {
+            connection: task.connection.clone(),
+            bucket: task.bucket.clone(),
+            question: self.question.subscribe(),
+            findings: self.findings.clone(),
+        }
+    }
+
+    /// What the probe is to look at.
+    fn ask(&self) {
+        let meta = self
+            .seen
+            .meta()
+            .known()
+            .filter(|_| self.seen.is_coordinating());
+        let partitions = self.seen.reported();
+        self.question.send_if_modified(|question| {
+            let same = question.group.as_deref() == meta;
+            if same && question.partitions == partitions {
+                return false;
+            }
+            if !same {
+                question.group = meta.cloned().map(Arc::new);
+            }
+            question.partitions = partitions;
+            true
+        });
     }
 
     /// Takes in what is known from outside the bucket.
@@ -430,7 +469,10 @@ impl Life {
         let Slot::Known(document) = self.seen.document() else {
             return;
         };
-        task.report.document(&task.group, document, &self.seen);
+        self.ask();
+        let found = self.findings.borrow().clone();
+        task.report
+            .document(&task.group, document, &self.seen, &found);
         let moving = document.is_rebalancing() && self.seen.is_coordinating();
         match (self.rebalancing.take(), moving) {
             (None, true) => {

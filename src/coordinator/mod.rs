@@ -9,6 +9,7 @@ mod group_task;
 mod heart;
 pub mod meta;
 mod pace;
+mod probe;
 pub mod provision;
 mod rebuild;
 mod report;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use super::probe::{Findings, SourceLag};
 use crate::clock;
 use crate::group::decide::{Aspect, Condition, Observed, Reason, Trouble, summary};
+use crate::group::lag::Reported;
 use crate::group::{GroupDocument, GroupRef, ServerTime, Standing};
 use crate::metrics::{
     CoordinatorMetrics, GroupLabels, MemberStanding, MembersLabels, PartitionFigures,
@@ -70,14 +72,16 @@ pub struct Details {
     pub rebalancing: bool,
     /// What is left to commit; none while that of any partition is unknown.
     pub lag: Option<Lag>,
+    /// The age of the oldest message that is not committed; none while it is not known.
+    pub oldest: Option<Duration>,
 }
 
 /// What is left to commit, in messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lag {
-    /// Over all partitions.
+    /// Over all partitions, and what an origin still has to hand over.
     pub total: u64,
-    /// Of the partition that has most.
+    /// Of the partition that has most, of what has come to it.
     pub max_partition: u64,
 }
 
@@ -228,8 +232,14 @@ impl Report {
         self.update(group, |status| status.last_rebalance = Some(rebalance));
     }
 
-    /// Shows the group document in numbers.
-    pub(super) fn document(&self, group: &GroupRef, document: &GroupDocument, seen: &Observed) {
+    /// Shows the group document in numbers, with what a probe has found.
+    pub(super) fn document(
+        &self,
+        group: &GroupRef,
+        document: &GroupDocument,
+        seen: &Observed,
+        found: &Findings,
+    ) {
         let metrics = &self.metrics;
         let labels = GroupLabels::of(group);
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
@@ -274,9 +284,11 @@ impl Report {
             let count = number(count.count() as u64);
             metrics.group_partitions.get_or_create(&labels).set(count);
         }
-        let lags = seen.reported_lags();
-        self.lag(&labels, &lags);
-        let partitions = document.partitions.iter().zip(&lags);
+        let meta = seen.meta().known();
+        let origin = meta.and_then(|meta| meta.source.origin());
+        let left = Left::of(&seen.reported(), origin, found);
+        self.lag(&labels, &left, left.source.filter(|_| origin.is_some()));
+        let partitions = document.partitions.iter().zip(&left.partitions);
         let figures = partitions.map(|(assignment, lag)| {
             let owner = assignment.owner.as_ref();
             let entry = owner.and_then(|owner| document.members.get(owner));
@@ -286,29 +298,35 @@ impl Report {
             }
         });
         metrics.partitions.show(group, figures);
-        let details = details(document, seen, stopped.len(), &lags);
+        let details = details(document, seen, stopped.len(), &left);
         self.update(group, |status| status.details = Some(details));
     }
 
-    /// Lag as the owners report it: absent while that of any partition is unknown, never guessed.
-    fn lag(&self, labels: &GroupLabels, lags: &[Option<u64>]) {
-        let known: Option<Vec<u64>> = lags.iter().copied().collect();
+    /// Absent while that of any partition is unknown, never guessed.
+    fn lag(&self, labels: &GroupLabels, left: &Left, source: Option<u64>) {
         let number = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
         let metrics = &self.metrics;
-        match known {
-            Some(lags) if !lags.is_empty() => {
-                let sum = lags.iter().fold(0_u64, |sum, lag| sum.saturating_add(*lag));
-                let most = lags.iter().copied().max().unwrap_or_default();
-                metrics.group_lag.get_or_create(labels).set(number(sum));
+        for (gauge, value) in [
+            (&metrics.group_lag, left.lag.map(|lag| lag.total)),
+            (
+                &metrics.group_lag_max_partition,
+                left.lag.map(|lag| lag.max_partition),
+            ),
+            (&metrics.group_source_lag, source),
+        ] {
+            match value {
+                Some(value) => drop(gauge.get_or_create(labels).set(number(value))),
+                None => drop(gauge.remove(labels)),
+            }
+        }
+        match left.oldest {
+            Some(age) => drop(
                 metrics
-                    .group_lag_max_partition
+                    .group_lag_seconds
                     .get_or_create(labels)
-                    .set(number(most));
-            }
-            Some(_) | None => {
-                metrics.group_lag.remove(labels);
-                metrics.group_lag_max_partition.remove(labels);
-            }
+                    .set(age.as_secs_f64()),
+            ),
+            None => drop(metrics.group_lag_seconds.remove(labels)),
         }
     }
 
@@ -327,13 +345,57 @@ impl Report {
     }
 }
 
-fn details(
-    document: &GroupDocument,
-    seen: &Observed,
-    stopped: usize,
-    lags: &[Option<u64>],
-) -> Details {
-    let known: Option<Vec<u64>> = lags.iter().copied().collect();
+/// What is left to commit, by all that is known.
+struct Left {
+    /// Of each partition; none where it is not known.
+    partitions: Vec<Option<u64>>,
+    /// What an origin still has to hand over; none while it is not known.
+    source: Option<u64>,
+    /// Over all; none while any part is not known.
+    lag: Option<Lag>,
+    oldest: Option<Duration>,
+}
+
+impl Left {
+    /// The owner's word where there is an owner, and what was found in the stream where there is
+    /// none.
+    fn of(reported: &[Reported], origin: Option<&str>, found: &Findings) -> Self {
+        let partitions = reported.iter().enumerate().map(|(at, reported)| {
+            if reported.owned {
+                reported.lag
+            } else {
+                found.left.get(at).copied().flatten()
+            }
+        });
+        let partitions: Vec<Option<u64>> = partitions.collect();
+        let source = match (origin, found.source) {
+            (None, _) => Some(0),
+            (Some(_), SourceLag::Known(lag)) => Some(lag),
+            (Some(_), SourceLag::Unknown) => None,
+        };
+        let known: Option<Vec<u64>> = partitions.iter().copied().collect();
+        let known = known.filter(|known| !known.is_empty());
+        let lag = known.zip(source).map(|(known, source)| Lag {
+            total: known
+                .iter()
+                .fold(source, |sum, lag| sum.saturating_add(*lag)),
+            max_partition: known.iter().copied().max().unwrap_or_default(),
+        });
+        let oldest = match lag {
+            Some(Lag { total: 0, .. }) => Some(Duration::ZERO),
+            Some(_) => found.oldest,
+            None => None,
+        };
+        Self {
+            partitions,
+            source,
+            lag,
+            oldest,
+        }
+    }
+}
+
+fn details(document: &GroupDocument, seen: &Observed, stopped: usize, left: &Left) -> Details {
     let members = document.members.iter().map(|(member, entry)| MemberView {
         id: entry.id.to_string(),
         state: match entry.standing {
@@ -359,12 +421,8 @@ fn details(
             .count(),
         stopped,
         rebalancing: document.is_rebalancing(),
-        lag: known.map(|lags| Lag {
-            total: lags
-                .iter()
-                .fold(0, |sum: u64, lag| sum.saturating_add(*lag)),
-            max_partition: lags.iter().copied().max().unwrap_or_default(),
-        }),
+        lag: left.lag,
+        oldest: left.oldest,
     }
 }
 
@@ -420,4 +478,74 @@ fn rebalance(reason: &Reason) -> Option<RebalanceReason> {
         | Reason::Released(..)
         | Reason::Granted(..) => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owned(lag: Option<u64>) -> Reported {
+        Reported {
+            owned: true,
+            lag,
+            ..Reported::default()
+        }
+    }
+
+    fn found(left: &[Option<u64>], source: SourceLag) -> Findings {
+        Findings {
+            left: left.to_vec(),
+            oldest: Some(Duration::from_secs(9)),
+            source,
+        }
+    }
+
+    fn lag(total: u64, max_partition: u64) -> Option<Lag> {
+        Some(Lag {
+            total,
+            max_partition,
+        })
+    }
+
+    #[test]
+    fn where_there_is_no_owner_the_stream_says_what_is_left() {
+        let reported = [owned(Some(2)), Reported::default()];
+        let found = found(&[Some(100), Some(5)], SourceLag::Unknown);
+        let left = Left::of(&reported, None, &found);
+        assert_eq!(left.partitions, [Some(2), Some(5)]);
+        assert_eq!(left.lag, lag(7, 5));
+        assert_eq!(left.oldest, Some(Duration::from_secs(9)));
+    }
+
+    #[test]
+    fn one_unknown_part_leaves_the_whole_unknown() {
+        let found = found(&[None, Some(5)], SourceLag::Known(0));
+        for reported in [
+            [owned(None), Reported::default()],
+            [Reported::default(), Reported::default()],
+        ] {
+            let left = Left::of(&reported, None, &found);
+            assert_eq!((left.lag, left.oldest), (None, None));
+        }
+        // Nothing was looked at yet, or there is no document.
+        let nothing = Findings::default();
+        assert_eq!(Left::of(&[Reported::default()], None, &nothing).lag, None);
+        assert_eq!(Left::of(&[], None, &nothing).lag, None);
+    }
+
+    #[test]
+    fn what_an_origin_still_has_counts_and_is_not_guessed() {
+        let reported = [owned(Some(2))];
+        let of = |source| Left::of(&reported, Some("OLD"), &found(&[None], source));
+        assert_eq!(of(SourceLag::Known(40)).lag, lag(42, 2));
+        assert_eq!(of(SourceLag::Unknown).lag, None);
+        assert_eq!(of(SourceLag::Unknown).oldest, None);
+    }
+
+    #[test]
+    fn nothing_left_has_no_age_whatever_was_found_before() {
+        let found = found(&[None], SourceLag::Known(0));
+        let left = Left::of(&[owned(Some(0))], None, &found);
+        assert_eq!(left.oldest, Some(Duration::ZERO));
+    }
 }

@@ -334,6 +334,9 @@ fn tell(group: &ValidGroup, made: &Provisioned) {
     for stream in &made.gone {
         tracing::warn!(group = %group.group, stream, "StreamNotFound: the stream is gone");
     }
+    for what in &made.renewed {
+        tracing::warn!(group = %group.group, what, "StreamRecreated: an origin is another one");
+    }
     for what in &made.warnings {
         tracing::debug!(group = %group.group, what, "a property of a stream");
     }

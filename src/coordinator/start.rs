@@ -78,7 +78,7 @@ pub(super) async fn write_missing(
 ) -> Result<BTreeMap<Partition, OffsetFact>, SeedError> {
     let siblings = siblings(bucket, meta, missing).await?;
     let (answers, created) = ask(connection, meta).await?;
-    let positions = start::positions(&meta.start_from, &meta.source, &answers)
+    let positions = start::positions(&beginning(meta), &meta.source, &answers)
         .map_err(|stream| StreamError::Missing { stream })?;
     let records = missing.iter().filter_map(|partition| {
         let stream = meta.source.of(*partition)?.stream;
@@ -127,7 +127,7 @@ async fn siblings(
     missing: &BTreeSet<Partition>,
 ) -> Result<BTreeMap<String, Sequence>, ReadError> {
     let mut found = BTreeMap::new();
-    match meta.start_from {
+    match beginning(meta) {
         StartFrom::Latest | StartFrom::Duration { .. } => {}
         StartFrom::Earliest | StartFrom::Sequence { .. } | StartFrom::Time { .. } => {
             return Ok(found);
@@ -145,10 +145,19 @@ async fn siblings(
     Ok(found)
 }
 
+/// Where the group begins in the streams that it reads. One that is derived begins where the group
+/// does: `startFrom` was asked of its origin. // P88a
+fn beginning(meta: &Meta) -> StartFrom {
+    match meta.source.origin() {
+        Some(_) => StartFrom::Earliest,
+        None => meta.start_from,
+    }
+}
+
 type Answers = (BTreeMap<String, Answer>, BTreeMap<String, ServerTime>);
 
 async fn ask(connection: &Connection, meta: &Meta) -> Result<Answers, StreamError> {
-    let question = start::question(&meta.start_from, clock::unix_now());
+    let question = start::question(&beginning(meta), clock::unix_now());
     let (mut answers, mut created) = (BTreeMap::new(), BTreeMap::new());
     for stream in meta.source.streams() {
         let facts = streams::info(connection, &stream).await?;

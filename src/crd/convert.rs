@@ -37,7 +37,11 @@ pub(super) fn settings(group: &ConsumerGroup) -> Result<Settings, Vec<Violation>
     let spec = &group.spec;
     not_supported(spec, &mut reading);
     let name = group_ref(group, &mut reading);
-    let source = convert_source::source(spec, &mut reading);
+    let source = convert_source::source(
+        spec,
+        group.metadata.name.as_deref().unwrap_or_default(),
+        &mut reading,
+    );
     let start_from = start_from(&spec.start_from, &mut reading);
     let delivery = delivery(spec, &mut reading);
     let membership = membership(spec, &mut reading);
@@ -128,10 +132,6 @@ fn not_supported(spec: &ConsumerGroupSpec, reading: &mut Reading) {
     };
     let letters = delivery.on_failure == raw_delivery::OnFailure::DeadLetter;
     let fields = [
-        spec.source
-            .derived
-            .is_some()
-            .then_some("spec.source.derived"),
         order,
         letters.then_some("spec.delivery.onFailure: DeadLetter"),
         delivery

@@ -9,9 +9,9 @@ use crate::group::{PartitionSource, Source, Transform};
 use super::consumer_group::ConsumerGroupSpec;
 use super::convert::Reading;
 use super::source::{self as raw, CreateStream, Storage};
-use super::subjects::{self, Misfit, PARTITION};
+use super::subjects::{self, Misfit, PARTITION, SubjectTransform};
 use super::text::{DurationText, QuantityText, Subject};
-use super::valid_group::NewStream;
+use super::valid_group::{NewStream, Origin};
 
 /// The longest name that a stream may have.
 const LONGEST_STREAM: usize = 128;
@@ -19,9 +19,10 @@ const LONGEST_STREAM: usize = 128;
 /// What a server takes as the shortest age of a message, besides "for ever".
 const SHORTEST_AGE: Duration = Duration::from_millis(100);
 
-/// The source and the streams to be made for it. None with a violation noted, here or as a rule.
+/// The source of the group of this name, and the streams to be made for it. None with a violation noted, here or as a rule.
 pub(super) fn source(
     spec: &ConsumerGroupSpec,
+    name: &str,
     reading: &mut Reading,
 ) -> Option<(Source, Vec<NewStream>)> {
     let count = spec.partitioning.partitions;
@@ -34,6 +35,8 @@ pub(super) fn source(
         }
     } else if let Some(streams) = &source.streams {
         one_per_partition(streams, count, reading)
+    } else if let Some(of) = &source.derived {
+        derived(of, name, spec, reading)
     } else {
         let list = source.partitions.as_ref()?;
         Some((listed(list, reading), Vec::new()))
@@ -49,17 +52,6 @@ fn created(
     reading: &mut Reading,
 ) -> Option<(Source, Vec<NewStream>)> {
     let path = "spec.source.stream.create";
-    let subjects = create
-        .subjects
-        .iter()
-        .map(Subject::as_str)
-        .collect::<Vec<_>>();
-    let sound = well_formed(&format!("{path}.subjects"), &subjects, reading);
-    let key_tokens = spec
-        .partitioning
-        .key_tokens
-        .clone()
-        .unwrap_or_else(|| vec![1]);
     let limits = Limits {
         storage: create.storage,
         max_age: create.max_age.as_ref(),
@@ -67,37 +59,104 @@ fn created(
         replicas: create.replicas,
     };
     let made = limits.stream(path, stream.name.to_string(), reading);
-    if !sound {
+    let keyed = keyed(path, &create.subjects, spec, reading)?;
+    let source = keyed.source(stream.name.to_string(), None);
+    let made = NewStream {
+        subjects: keyed.subjects,
+        transform: Some(keyed.transform),
+        ..made
+    };
+    Some((source, vec![made]))
+}
+
+/// A stream that takes over another one's messages, each subject by a transform of its own: nothing
+/// else of that stream is taken over.
+fn derived(
+    derived: &raw::DerivedSource,
+    name: &str,
+    spec: &ConsumerGroupSpec,
+    reading: &mut Reading,
+) -> Option<(Source, Vec<NewStream>)> {
+    let path = "spec.source.derived";
+    let limits = Limits {
+        storage: derived.storage,
+        max_age: derived.max_age.as_ref(),
+        max_bytes: derived.max_bytes.as_ref(),
+        replicas: derived.replicas,
+    };
+    let made = limits.stream(path, format!("{}_{name}", derived.stream), reading);
+    let keyed = keyed(path, &derived.subjects, spec, reading)?;
+    let partitions = spec.partitioning.partitions;
+    let transforms = keyed.subjects.iter().map(|subject| {
+        let transform = subjects::transform(&[subject], &keyed.key_tokens, partitions).ok()?;
+        Some((transform.source, transform.destination))
+    });
+    let origin = Origin {
+        stream: derived.stream.to_string(),
+        transforms: transforms.collect::<Option<_>>()?,
+    };
+    let source = keyed.source(made.name.clone(), Some(derived.stream.to_string()));
+    let made = NewStream {
+        origin: Some(origin),
+        ..made
+    };
+    Some((source, vec![made]))
+}
+
+/// Subjects that the server turns into partitions.
+struct Keyed {
+    subjects: Vec<String>,
+    key_tokens: Vec<u32>,
+    partitions: u32,
+    transform: SubjectTransform,
+}
+
+/// The subjects at this path, with the group's key; none with what is wrong noted.
+fn keyed(
+    path: &str,
+    given: &[Subject],
+    spec: &ConsumerGroupSpec,
+    reading: &mut Reading,
+) -> Option<Keyed> {
+    let path = format!("{path}.subjects");
+    let subjects = given.iter().map(Subject::as_str).collect::<Vec<_>>();
+    if !well_formed(&path, &subjects, reading) {
         return None;
     }
-    match subjects::transform(&subjects, &key_tokens, spec.partitioning.partitions) {
-        Ok(transform) => {
-            let subjects: Vec<_> = subjects.into_iter().map(str::to_owned).collect();
-            let source = Source::Stream {
-                stream: stream.name.to_string(),
-                partitions: spec.partitioning.partitions,
-                filter: transform.filter.clone(),
-                transform: Some(Transform {
-                    subjects: subjects.clone(),
-                    key_tokens,
-                }),
-            };
-            Some((
-                source,
-                vec![NewStream {
-                    subjects,
-                    transform: Some(transform),
-                    ..made
-                }],
-            ))
-        }
+    let key_tokens = spec.partitioning.key_tokens.clone();
+    let key_tokens = key_tokens.unwrap_or_else(|| vec![1]);
+    let partitions = spec.partitioning.partitions;
+    match subjects::transform(&subjects, &key_tokens, partitions) {
+        Ok(transform) => Some(Keyed {
+            subjects: subjects.into_iter().map(str::to_owned).collect(),
+            key_tokens,
+            partitions,
+            transform,
+        }),
         Err(Misfit::Subjects(words)) => {
-            reading.refuse(format!("{path}.subjects"), words);
+            reading.refuse(path, words);
             None
         }
         Err(Misfit::KeyTokens(words)) => {
             reading.refuse("spec.partitioning.keyTokens", words);
             None
+        }
+    }
+}
+
+// === impl Keyed ===
+
+impl Keyed {
+    fn source(&self, stream: String, origin: Option<String>) -> Source {
+        Source::Stream {
+            stream,
+            partitions: self.partitions,
+            filter: self.transform.filter.clone(),
+            transform: Some(Transform {
+                subjects: self.subjects.clone(),
+                key_tokens: self.key_tokens.clone(),
+                origin,
+            }),
         }
     }
 }
@@ -331,6 +390,7 @@ impl Limits<'_> {
             name,
             subjects: Vec::new(),
             transform: None,
+            origin: None,
             storage: self.storage,
             max_age,
             max_bytes,

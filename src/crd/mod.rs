@@ -64,6 +64,6 @@ pub use text::{
     DurationText, ObjectName, PlainSubject, QuantityText, StreamName, Subject, TimeText,
 };
 pub use update::check_update;
-pub use valid_group::{NewStream, Settings, ValidGroup};
+pub use valid_group::{NewStream, Origin, Settings, ValidGroup};
 pub use violation::Violation;
 pub use yaml::{Manifest, ManifestError, Problem, read, read_groups};

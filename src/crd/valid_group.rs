@@ -55,6 +55,8 @@ pub struct NewStream {
     pub subjects: Vec<String>,
     /// How the server puts the partition into the stored subject; none if publishers write it.
     pub transform: Option<SubjectTransform>,
+    /// The stream whose messages it takes over, in place of subjects of its own.
+    pub origin: Option<Origin>,
     /// Where messages are kept.
     pub storage: Storage,
     /// How long messages are kept; none: for ever.
@@ -63,6 +65,15 @@ pub struct NewStream {
     pub max_bytes: Option<u64>,
     /// How many servers keep the stream; none: as many as are usual there.
     pub replicas: Option<u32>,
+}
+
+/// A stream that cannot be changed, and what another one takes over of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The stream.
+    pub stream: String,
+    /// Subjects that are taken over, each with what it becomes.
+    pub transforms: Vec<(String, String)>,
 }
 
 // === impl ValidGroup ===

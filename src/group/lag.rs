@@ -17,6 +17,17 @@ pub enum Lag {
     Unknown,
 }
 
+/// What is known of one partition without asking its stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
+    /// It has an owner: how much is left is for the owner to say.
+    pub owned: bool,
+    /// The first sequence that is not committed, as the owner says.
+    pub committed: Option<Sequence>,
+    /// What is left, as the owner says; none while it has not.
+    pub lag: Option<u64>,
+}
+
 /// What is known of one partition's messages, each from its own source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Evidence {

@@ -93,6 +93,9 @@ pub struct Transform {
     pub subjects: Vec<String>,
     /// Which wildcard tokens of the subject are the key, counted from 1.
     pub key_tokens: Vec<u32>,
+    /// The stream that publishers publish to, where the group reads one that is derived from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
 }
 
 /// One partition's messages.
@@ -110,6 +113,9 @@ pub struct PartitionSource {
 pub struct StreamIdentity {
     /// When its server says it was created.
     pub created: ServerTime,
+    /// Of the origin of a derived stream: the first message that is taken over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_from: Option<Sequence>,
 }
 
 /// Where a group begins that has no history: resolved once, when the group is made.
@@ -319,6 +325,14 @@ impl Source {
                 filter: None,
             }),
             Self::List(list) => list.get(partition.index()).cloned(),
+        }
+    }
+
+    /// The stream that the group's own stream is derived from, if it is.
+    pub fn origin(&self) -> Option<&str> {
+        match self {
+            Self::Stream { transform, .. } => transform.as_ref()?.origin.as_deref(),
+            Self::Streams { .. } | Self::List(_) => None,
         }
     }
 

@@ -16,6 +16,7 @@ pub mod member;
 mod member_document;
 mod meta;
 mod offset_record;
+pub mod oldest;
 pub mod partitioning;
 mod session;
 pub mod start;

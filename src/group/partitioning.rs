@@ -22,7 +22,7 @@ pub struct Key(String);
 pub struct Address {
     /// The partition.
     pub partition: Partition,
-    /// The stream that stores it.
+    /// The stream that stores it as it is published.
     pub stream: String,
     /// The subject to publish to.
     pub subject: String,
@@ -88,6 +88,7 @@ pub fn address(source: &Source, key: &Key) -> Result<Address, KeyError> {
         } => {
             let pattern = transform.pattern_for(key)?;
             let partition = partition_of(transform.chosen(key), *partitions);
+            let stream = transform.origin.as_ref().unwrap_or(stream);
             (partition, stream.clone(), fill(pattern, None, key)?)
         }
         Source::Stream {

@@ -106,6 +106,10 @@ pub struct CoordinatorMetrics {
     pub group_members: Family<MembersLabels, Gauge>,
     /// Partitions by state.
     pub group_partitions: Family<PartitionsLabels, Gauge>,
+    /// The age of the oldest message that is not committed; absent while unknown.
+    pub group_lag_seconds: Family<GroupLabels, Gauge<f64, AtomicU64>>,
+    /// What an origin still has to hand over; absent while unknown, and where nothing is derived.
+    pub group_source_lag: Family<GroupLabels, Gauge>,
     /// What is left to commit over all partitions; absent while unknown.
     pub group_lag: Family<GroupLabels, Gauge>,
     /// The largest lag of one partition; absent while unknown.
@@ -193,6 +197,8 @@ impl CoordinatorMetrics {
             group_members: Family::default(),
             group_partitions: Family::default(),
             group_lag: Family::default(),
+            group_lag_seconds: Family::default(),
+            group_source_lag: Family::default(),
             group_lag_max_partition: Family::default(),
             rebalances: Family::default(),
             // 10 ms to about 160 s: past a rebalance timeout and a session timeout.
@@ -234,9 +240,19 @@ impl CoordinatorMetrics {
                 "The largest lag of one partition; absent while unknown",
                 &self.group_lag_max_partition,
             ),
+            (
+                "group_source_lag",
+                "Messages of an origin that the group's stream has not taken over; absent while unknown",
+                &self.group_source_lag,
+            ),
         ] {
             metrics.register(name, help, family.clone());
         }
+        metrics.register(
+            "group_lag_seconds",
+            "Age of the oldest message that is not committed; absent while unknown",
+            self.group_lag_seconds.clone(),
+        );
         metrics.register(
             "group_members",
             "Live members by standing",
@@ -285,6 +301,8 @@ impl CoordinatorMetrics {
         self.group_epoch.remove(&labels);
         self.group_lag.remove(&labels);
         self.group_lag_max_partition.remove(&labels);
+        self.group_lag_seconds.remove(&labels);
+        self.group_source_lag.remove(&labels);
         self.documents_written.remove(&labels);
         self.echo_age_seconds.remove(&labels);
         self.partitions.forget(group);

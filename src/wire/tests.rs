@@ -29,12 +29,14 @@ fn a_meta() -> Meta {
             transform: Some(Transform {
                 subjects: vec!["orders.*".to_owned()],
                 key_tokens: vec![1],
+                origin: None,
             }),
         },
         streams: [(
             "ORDERS".to_owned(),
             StreamIdentity {
                 created: ServerTime(1_790_000_000_000),
+                taken_from: None,
             },
         )]
         .into(),

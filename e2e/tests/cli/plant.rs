@@ -47,6 +47,7 @@ pub(crate) fn meta(stream: &streams::StreamFacts) -> Meta {
     let golden = include_bytes!("../../../src/wire/golden/meta.1.json");
     let identity = StreamIdentity {
         created: stream.created,
+        taken_from: None,
     };
     Meta {
         source: Source::Stream {
@@ -56,6 +57,7 @@ pub(crate) fn meta(stream: &streams::StreamFacts) -> Meta {
             transform: Some(Transform {
                 subjects: vec!["orders.*".to_owned()],
                 key_tokens: vec![1],
+                origin: None,
             }),
         },
         streams: BTreeMap::from([("ORDERS".to_owned(), identity)]),

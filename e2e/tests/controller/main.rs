@@ -17,4 +17,5 @@ mod rights;
 mod scaling;
 mod sources;
 mod stage;
+mod tls;
 mod trouble;

@@ -83,16 +83,63 @@ async fn a_list_of_partitions_reads_streams_that_are_there() {
 }
 
 #[tokio::test]
-async fn what_is_not_built_yet_is_refused_by_name() {
+async fn a_derived_stream_lives_and_goes_with_its_group() {
     let stage = Stage::new().await;
     let source = "{derived: {stream: OLD, subjects: [\"old.*\"]}}";
-    stage.apply(&with_source("derived", source, 2)).await;
+    let mut yaml = with_source("orders", source, 2);
+    yaml.push_str("  deletionPolicy: Delete\n");
+    stage.apply(&yaml).await;
     let text = stage
-        .condition(("cg", "derived"), "Provisioned", ("False", "InvalidSpec"))
+        .condition(("cg", "orders"), "Provisioned", ("False", "StreamNotFound"))
         .await;
-    assert!(text.contains("spec.source.derived"), "{text}");
+    assert!(text.contains("OLD"), "{text}");
+    assert!(stage.stream("OLD_orders").await.is_none());
+    let jetstream = stage.jetstream().await;
+    let config = async_nats::jetstream::stream::Config {
+        name: "OLD".to_owned(),
+        subjects: vec!["old.*".to_owned()],
+        ..Default::default()
+    };
+    let origin = jetstream.create_stream(config).await.unwrap();
+    for key in ["a", "b", "c"] {
+        let sent = jetstream.publish(format!("old.{key}"), "x".into()).await;
+        sent.unwrap().await.unwrap();
+    }
+    stage.ready("orders", "NoMembers").await;
+    let derived = stage.stream("OLD_orders").await.unwrap();
+    assert_eq!(
+        derived.config.metadata.get("lockstep.group").unwrap(),
+        "default/orders"
+    );
+    let object = stage.get("cg", "orders").await.unwrap();
+    let resources = &object["status"]["natsResources"];
+    assert_eq!(resources[0]["name"], "OLD_orders", "{resources}");
+    assert_eq!(resources[0]["created"], true, "{resources}");
+    // Nobody reads; what is left is known all the same, and so is its age.
+    until("lag and age in the status", SOON, async || {
+        let object = stage.get("cg", "orders").await.unwrap();
+        let lag = object["status"]["lag"].clone();
+        let old = lag["oldestSeconds"].as_i64().is_some_and(|age| age > 0);
+        if lag["total"] == 3 && old {
+            Ok(())
+        } else {
+            Err(lag)
+        }
+    })
+    .await
+    .unwrap();
+    stage
+        .kubectl(&["delete", "cg", "orders", "--timeout=60s"])
+        .await;
+    assert!(stage.stream("OLD_orders").await.is_none());
+    assert_eq!(origin.get_info().await.unwrap().state.messages, 3);
+}
+
+#[tokio::test]
+async fn what_is_not_built_yet_is_refused_by_name() {
+    let stage = Stage::new().await;
     let reset = "apiVersion: lockstep.dev/v1alpha1\nkind: OffsetReset\nmetadata: {name: back}\n\
-                 spec: {groupRef: {name: derived}, to: {policy: Earliest}}\n";
+                 spec: {groupRef: {name: orders}, to: {policy: Earliest}}\n";
     stage.apply(reset).await;
     stage
         .condition(("ofr", "back"), "Complete", ("False", "NotSupported"))

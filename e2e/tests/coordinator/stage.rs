@@ -85,6 +85,7 @@ pub(crate) struct Stage {
 /// A coordinator in this process.
 pub(crate) struct Running {
     pub(crate) coordinator: Coordinator,
+    pub(crate) metrics: Metrics,
     tasks: Tasks,
     ended: tokio::sync::oneshot::Receiver<Result<(), CoordinatorError>>,
 }
@@ -125,8 +126,9 @@ impl Stage {
         let id = settings.id.clone();
         let options = Options::for_url(url);
         let connection = Connection::connect(&options, &Role::Coordinator, &id);
-        let metrics = CoordinatorMetrics::register(&Metrics::new());
-        let coordinator = Coordinator::new(settings, connection.await.unwrap(), groups, metrics);
+        let metrics = Metrics::new();
+        let shown = CoordinatorMetrics::register_with_partitions(&metrics, 64);
+        let coordinator = Coordinator::new(settings, connection.await.unwrap(), groups, shown);
         let tasks = Tasks::new();
         let (sender, ended) = tokio::sync::oneshot::channel();
         let (it, groups) = (coordinator.clone(), groups.to_vec());
@@ -135,6 +137,7 @@ impl Stage {
         });
         Running {
             coordinator,
+            metrics,
             tasks,
             ended,
         }

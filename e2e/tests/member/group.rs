@@ -95,6 +95,7 @@ impl Group {
         let facts = streams::create(&self.connection, &plan).await.unwrap();
         let identity = StreamIdentity {
             created: facts.created,
+            taken_from: None,
         };
         self.meta.streams.insert(name, identity);
     }

@@ -128,7 +128,7 @@ async fn a_certificate_authority_and_a_client_certificate_are_used() {
 
 #[tokio::test]
 async fn a_server_that_says_nothing_before_tls_is_reached_by_a_handshake_at_first() {
-    let server = NatsServer::options().tls_handshake_first();
+    let server = NatsServer::options().handshake_first();
     let server = server.start().await.unwrap();
     let with = |handshake_first| Options {
         tls: Tls {

@@ -343,7 +343,7 @@ async fn an_authority_that_appears_under_a_plain_connection_makes_it_an_encrypte
 
 #[tokio::test]
 async fn the_handshake_comes_first_where_the_environment_says_so() -> Outcome<()> {
-    let server = NatsServer::options().tls_handshake_first().start().await?;
+    let server = NatsServer::options().handshake_first().start().await?;
     let scene = Scene::start(Manifest::default()).await?;
     let yes: &[(&str, &Path)] = &[("LOCKSTEP_TLS_HANDSHAKE_FIRST", Path::new("true"))];
     let ca = std::fs::read_to_string(certificate("ca.crt"))?;

@@ -8,7 +8,9 @@ use crate::cli::{CommonFlags, Failure};
 use crate::clock;
 use crate::group::describe::{Found, Heard, Seen, StreamSeen};
 use crate::group::{GroupRef, Meta, Partition};
-use crate::nats::{Bucket, BucketError, Connection, Entry, EntryValue, KeyFilter, streams};
+use crate::nats::{
+    Bucket, BucketError, Connection, Entry, EntryValue, KeyFilter, StreamFacts, streams,
+};
 use crate::wire::{self, DecodeError, keys::Key};
 
 /// Streams that are looked at together.
@@ -168,6 +170,7 @@ async fn look_at_streams(connection: &Connection, seen: &mut Seen) {
             Ok(facts) => {
                 let end = facts.last.next();
                 let (created, first) = (facts.created, facts.first);
+                seen.problems.extend(not_come_over(&facts));
                 for p in whole(seen, &name) {
                     seen.stored.insert(p, facts.messages);
                 }
@@ -183,6 +186,23 @@ async fn look_at_streams(connection: &Connection, seen: &mut Seen) {
             Err(error) => seen.problems.push(Failure::of(&error).to_string()),
         }
     }
+}
+
+/// What the servers have not taken over of the streams that this one is derived from: it is nobody's
+/// lag yet.
+fn not_come_over(facts: &StreamFacts) -> Vec<String> {
+    let name = &facts.name;
+    let words = facts.sources.iter().filter_map(|source| match source.lag {
+        Some(0) => None,
+        Some(lag) => Some(format!(
+            "{lag} messages have not come over to stream {name} yet; no lag counts them"
+        )),
+        None => Some(format!(
+            "it is not known how many messages have not come over to stream {name}; no lag counts \
+             them"
+        )),
+    });
+    words.collect()
 }
 
 /// The partitions that are the whole stream: its number of messages is theirs.

@@ -3,15 +3,15 @@
 //! A pod may come a moment after its group: "not found" is only said by the API server itself.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::StreamExt;
+use futures_util::{Stream, StreamExt};
 use kube::Client;
 use kube::api::Api;
 use kube::core::NamespaceResourceScope;
 use kube::core::error_boundary::DeserializeGuard;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::LOOK_UP_WITHIN;
@@ -31,9 +31,14 @@ type Nats = DeserializeGuard<NatsConnection>;
 pub(super) struct Known {
     client: Client,
     scopes: Arc<[Scope]>,
-    /// Caches that are not filled yet.
-    unread: Arc<AtomicUsize>,
+    unread: Unread,
 }
+
+/// How many caches are not filled yet. Cheap to clone; every clone counts the same.
+///
+/// The stores say when they are complete to one listener only; this wakes all that wait.
+#[derive(Clone, Debug)]
+struct Unread(watch::Sender<usize>);
 
 /// The objects of one namespace, or of all.
 #[derive(Debug)]
@@ -73,7 +78,7 @@ impl Known {
         if scopes.is_empty() {
             scopes.push(None);
         }
-        let unread = Arc::new(AtomicUsize::new(scopes.len() * 2));
+        let unread = Unread(watch::Sender::new(scopes.len() * 2));
         let scopes = scopes.into_iter().map(|namespace| {
             let scope = namespace.as_deref();
             Scope {
@@ -90,7 +95,7 @@ impl Known {
     }
 
     pub(super) fn is_synced(&self) -> bool {
-        self.unread.load(Ordering::Relaxed) == 0
+        self.unread.is_over()
     }
 
     /// What a pod of this namespace has to know of its group.
@@ -191,7 +196,7 @@ where
 }
 
 /// A cache of the objects, kept by a task that the webhook cannot do without.
-fn keep<K>(api: Api<K>, unread: &Arc<AtomicUsize>, tasks: &Tasks) -> Store<K>
+fn keep<K>(api: Api<K>, unread: &Unread, tasks: &Tasks) -> Store<K>
 where
     K: kube::Resource<DynamicType = ()>
         + Clone
@@ -201,24 +206,55 @@ where
         + Sync
         + 'static,
 {
+    let objects = watcher(api, watcher::Config::default()).default_backoff();
+    keep_of(objects, unread.clone(), tasks)
+}
+
+/// The same of any watch.
+fn keep_of<K>(
+    objects: impl Stream<Item = watcher::Result<watcher::Event<K>>> + Send + 'static,
+    unread: Unread,
+    tasks: &Tasks,
+) -> Store<K>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + std::fmt::Debug + Send + Sync + 'static,
+{
     let (store, writer) = reflector::store();
-    let follow = move |stop: CancellationToken| async move {
-        let objects = watcher(api, watcher::Config::default()).default_backoff();
-        let mut kept = std::pin::pin!(reflector::reflector(writer, objects));
-        while let Some(Some(event)) = stop.run_until_cancelled(kept.next()).await {
-            if let Err(error) = event {
-                tracing::warn!(%error, "the webhook's watch is broken; it begins anew");
+    tasks.spawn_vital(
+        "webhook's cache",
+        move |stop: CancellationToken| async move {
+            let mut unread = Some(unread);
+            let mut kept = std::pin::pin!(reflector::reflector(writer, objects));
+            while let Some(Some(event)) = stop.run_until_cancelled(kept.next()).await {
+                match event {
+                    // It is in the store by now.
+                    Ok(watcher::Event::InitDone) => {
+                        if let Some(unread) = unread.take() {
+                            unread.one_less();
+                        }
+                    }
+                    Ok(_) => {}
+                    Err(error) => {
+                        tracing::warn!(%error, "the webhook's watch is broken; it begins anew");
+                    }
+                }
             }
-        }
-    };
-    tasks.spawn_vital("webhook's cache", follow);
-    let (reading, unread) = (store.clone(), Arc::clone(unread));
-    tasks.spawn("webhook's first read", |stop| async move {
-        if let Some(Ok(())) = stop.run_until_cancelled(reading.wait_until_ready()).await {
-            unread.fetch_sub(1, Ordering::Relaxed);
-        }
-    });
+        },
+    );
     store
+}
+
+// === impl Unread ===
+
+impl Unread {
+    fn one_less(&self) {
+        self.0
+            .send_modify(|unread| *unread = unread.saturating_sub(1));
+    }
+
+    fn is_over(&self) -> bool {
+        *self.0.borrow() == 0
+    }
 }
 
 /// Whether the controller found that the connection's owner does not allow the group to use it.
@@ -290,5 +326,73 @@ fn connection_facts(name: String, connection: &NatsConnection) -> ConnectionFact
             .worker_secret_name
             .as_ref()
             .map(|name| name.as_str().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn watched() -> (
+        mpsc::Sender<watcher::Event<NatsConnection>>,
+        impl Stream<Item = watcher::Result<watcher::Event<NatsConnection>>>,
+    ) {
+        let (events, receiver) = mpsc::channel(8);
+        let objects = stream::unfold(receiver, |mut receiver| async move {
+            Some((Ok(receiver.recv().await?), receiver))
+        });
+        (events, objects)
+    }
+
+    fn connection() -> NatsConnection {
+        let object = serde_json::json!({
+            "apiVersion": "lockstep.dev/v1alpha1",
+            "kind": "NatsConnection",
+            "metadata": { "name": "default", "namespace": "shop" },
+            "spec": { "servers": ["nats://nats:4222"] },
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[tokio::test]
+    async fn all_that_wait_for_the_caches_are_woken_once_the_last_is_filled() {
+        let (unread, tasks) = (Unread(watch::Sender::new(2)), Tasks::new());
+        let (first, objects) = watched();
+        let store = keep_of(objects, unread.clone(), &tasks);
+        let (second, objects) = watched();
+        let _store = keep_of(objects, unread.clone(), &tasks);
+        let mut waiters: Vec<_> = (0..5).map(|_| unread.0.subscribe()).collect();
+        for event in [
+            watcher::Event::Init,
+            watcher::Event::InitApply(connection()),
+            watcher::Event::InitDone,
+            // A watch that begins anew has been read before.
+            watcher::Event::Init,
+            watcher::Event::InitDone,
+            watcher::Event::Apply(connection()),
+        ] {
+            first.send(event).await.unwrap();
+        }
+        unread
+            .0
+            .subscribe()
+            .wait_for(|unread| *unread == 1)
+            .await
+            .unwrap();
+        // All that was said is taken in: the channel is empty, and one more event is, too.
+        drop(first.reserve_many(8).await.unwrap());
+        assert!(!unread.is_over());
+        for event in [watcher::Event::Init, watcher::Event::InitDone] {
+            second.send(event).await.unwrap();
+        }
+        for waiter in &mut waiters {
+            waiter.wait_for(|unread| *unread == 0).await.unwrap();
+        }
+        assert!(unread.is_over());
+        assert_eq!(store.state().len(), 1);
+        tasks.stop().await;
     }
 }

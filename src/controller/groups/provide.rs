@@ -113,6 +113,7 @@ fn found(provided: &Provisioned, group: &ValidGroup) -> Found {
         streams: provided.streams.clone(),
         drift: provided.drift.clone(),
         gone: provided.gone.clone(),
+        renewed: provided.renewed.clone(),
         warnings,
     }
 }
@@ -162,9 +163,9 @@ fn terms(object: &ConsumerGroup, needs: &Needs<'_>, usable: &Usable) -> Terms {
 /// From an error to a word of the closed set.
 fn reason_of(error: &ProvisionError) -> Reason {
     match error {
-        ProvisionError::OwnershipConflict { .. } | ProvisionError::ForeignBucket { .. } => {
-            Reason::OwnershipConflict
-        }
+        ProvisionError::OwnershipConflict { .. }
+        | ProvisionError::ForeignBucket { .. }
+        | ProvisionError::StreamOfAnother { .. } => Reason::OwnershipConflict,
         ProvisionError::StateLost { .. }
         | ProvisionError::NoBucket { .. }
         | ProvisionError::NoMeta { .. } => Reason::StateLost,

@@ -45,6 +45,8 @@ pub(super) struct Found {
     pub(super) drift: Vec<String>,
     /// Streams that are gone.
     pub(super) gone: Vec<String>,
+    /// Streams that are others than they were, in words.
+    pub(super) renewed: Vec<String>,
     /// What works and has a price, in words.
     pub(super) warnings: Vec<String>,
 }
@@ -165,7 +167,7 @@ impl RunningGroup {
 impl Found {
     /// Whether nothing is missing.
     pub(super) fn is_well(&self) -> bool {
-        self.drift.is_empty() && self.gone.is_empty()
+        self.drift.is_empty() && self.gone.is_empty() && self.renewed.is_empty()
     }
 }
 

@@ -16,6 +16,9 @@ use crate::k8s::names;
 /// What moves with every message is written at most this often.
 pub(super) const APART: Duration = Duration::from_secs(15);
 
+/// The same where only the oldest message has grown older.
+const AGES_APART: Duration = Duration::from_secs(60);
+
 /// The schema's bound of the list of members.
 const LISTED: usize = 100;
 
@@ -142,11 +145,13 @@ fn show(next: &mut ConsumerGroupStatus, details: &Details, coordinator: &str) {
         details.lag.map(|l| long(l.total)),
         details.lag.map(|l| long(l.max_partition)),
     );
-    let same = (old.total, old.max_partition) == (total, max) && old.observed_at.is_some();
+    let oldest = details.oldest.map(|age| long(age.as_secs()));
+    let before = (old.total, old.max_partition, old.oldest_seconds);
+    let same = before == (total, max, oldest) && old.observed_at.is_some();
     next.lag = Some(LagStatus {
         total,
         max_partition: max,
-        oldest_seconds: None,
+        oldest_seconds: oldest,
         observed_at: if same {
             old.observed_at
         } else {
@@ -272,6 +277,9 @@ fn provisioned(found: &Found) -> Result<String, (Reason, String)> {
             found.gone.join(", ")
         );
         return Err((Reason::StreamNotFound, words));
+    }
+    if !found.renewed.is_empty() {
+        return Err((Reason::StreamRecreated, found.renewed.join("; ")));
     }
     if !found.drift.is_empty() {
         let words = format!(
@@ -407,7 +415,19 @@ pub(super) fn is_due(
     if before == next {
         return false;
     }
-    written_ago.is_none_or(|ago| ago >= APART) || weighty(before) != weighty(next)
+    let only_older = without_age(before) == without_age(next);
+    let apart = if only_older { AGES_APART } else { APART };
+    written_ago.is_none_or(|ago| ago >= apart) || weighty(before) != weighty(next)
+}
+
+/// The same without what changes as time passes.
+fn without_age(status: &ConsumerGroupStatus) -> ConsumerGroupStatus {
+    let mut status = status.clone();
+    if let Some(lag) = &mut status.lag {
+        lag.oldest_seconds = None;
+        lag.observed_at = None;
+    }
+    status
 }
 
 /// The part of a status that is written at once; sentences may wait, their numbers move.

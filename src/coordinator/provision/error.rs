@@ -103,6 +103,20 @@ pub enum ProvisionError {
         /// How the manifest wants it.
         wanted: String,
     },
+    /// A stream that Lockstep would make was made for another group.
+    #[error(
+        "OwnershipConflict: group {group}: stream {stream} was made for group {owner}; a derived \
+         stream is named after its origin and its group, whatever the namespace: give this group \
+         another name"
+    )]
+    StreamOfAnother {
+        /// The group.
+        group: GroupRef,
+        /// The stream.
+        stream: String,
+        /// The group that it was made for.
+        owner: String,
+    },
     /// A stream that no group can read.
     #[error("UnsupportedRetention: group {group}: {refusal}")]
     Unreadable {
@@ -157,6 +171,7 @@ impl ProvisionError {
             | Self::OwnershipConflict { .. }
             | Self::StateLost { .. }
             | Self::StreamNotFound { .. }
+            | Self::StreamOfAnother { .. }
             | Self::Unreadable { .. } => return Call::Person,
             Self::NotStored { .. } => return Call::Retry,
             Self::Bucket(error) => error.remedy(),

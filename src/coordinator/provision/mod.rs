@@ -5,6 +5,7 @@
 //! What is somebody else's is never altered.
 
 mod bucket;
+mod derived;
 mod error;
 mod streams;
 
@@ -12,8 +13,10 @@ use std::collections::BTreeSet;
 
 use super::meta;
 use super::{STANDALONE, rebuild};
-use crate::crd::{NewStream, ValidGroup};
-use crate::group::{BucketId, GroupRef, GroupState, Meta, MetaGeneration, Revision};
+use crate::crd::ValidGroup;
+use crate::group::{
+    BucketId, GroupRef, GroupState, Meta, MetaGeneration, Revision, StreamIdentity,
+};
 use crate::nats::streams::{StreamChange, StreamOwner};
 use crate::nats::{Bucket, BucketError, BucketFacts, Connection};
 
@@ -72,6 +75,8 @@ pub struct Provisioned {
     pub drift: Vec<String>,
     /// Streams of a group that exists that are gone and that are not ours to make.
     pub gone: Vec<String>,
+    /// Origins of derived streams that are others than they were, in words.
+    pub renewed: Vec<String>,
     /// What works and has a price, in words.
     pub warnings: Vec<String>,
 }
@@ -155,7 +160,10 @@ pub async fn provide(
     let (mut repaired, mut drift) = (Vec::new(), Vec::new());
     if found.meta.is_some() {
         let again = found.streams.to_make.iter();
-        repaired.extend(again.map(|new| format!("stream {} was gone and is made anew", new.name)));
+        repaired.extend(again.map(|it| {
+            let name = &it.new.name;
+            format!("stream {name} was gone and is made anew")
+        }));
     }
     repair_streams(
         connection,
@@ -164,10 +172,13 @@ pub async fn provide(
         &mut drift,
     )
     .await;
+    note(connection, &found.streams.to_note).await;
+    let origin = found.streams.origin;
     let (bucket, facts, meta, change) = match (found.bucket, found.meta) {
         (Some((bucket, facts)), Some((meta, revision))) => {
             repair_bucket(&bucket, &facts, &mut repaired, &mut drift).await;
-            let (meta, change) = match found.next {
+            let next = with_origin(&meta, found.next, origin);
+            let (meta, change) = match next {
                 None => (meta, Change::Nothing),
                 Some(next) => {
                     let change = kind_of_change(&meta, &next);
@@ -177,13 +188,13 @@ pub async fn provide(
             };
             (bucket, facts, meta, change)
         }
-        (bucket, _) => found_anew(connection, terms, group, bucket).await?,
+        (bucket, _) => found_anew(connection, terms, group, (bucket, origin)).await?,
     };
     let made = found
         .streams
         .to_make
         .into_iter()
-        .map(|new| (new.name, true));
+        .map(|it| (it.new.name, true));
     Ok(Provisioned {
         group: group.group.clone(),
         streams: found.streams.streams.into_iter().chain(made).collect(),
@@ -194,16 +205,23 @@ pub async fn provide(
         repaired,
         drift,
         gone: found.streams.gone,
+        renewed: found.streams.renewed,
         warnings: found.streams.warnings,
     })
 }
+
+/// A bucket, if it is there.
+type There = Option<(Bucket, BucketFacts)>;
+
+/// The stream that the group's own is derived from, if it is.
+type Origin = Option<(String, StreamIdentity)>;
 
 /// The bucket, if it is not there, and the first `meta`.
 async fn found_anew(
     connection: &Connection,
     terms: &Terms,
     group: &ValidGroup,
-    there: Option<(Bucket, BucketFacts)>,
+    (there, origin): (There, Origin),
 ) -> Result<(Bucket, BucketFacts, Meta, Change), ProvisionError> {
     let was_there = there.is_some();
     let (bucket, facts) = if let Some(there) = there {
@@ -213,7 +231,7 @@ async fn found_anew(
         bucket::make(connection, &name, terms).await?
     };
     let id = facts.id.clone().ok_or_else(|| bucket::foreign(&bucket))?;
-    let identities = streams::identities(connection, group).await?;
+    let identities = streams::identities(connection, group, origin).await?;
     let meta = meta::first(group, terms, id, identities);
     if terms.missing == Missing::MakeAfterLoss && !was_there {
         rebuild::offsets(connection, &bucket, &group.group, &meta).await?;
@@ -226,12 +244,38 @@ async fn make_streams(
     connection: &Connection,
     terms: &Terms,
     group: &ValidGroup,
-    to_make: &[NewStream],
+    to_make: &[streams::StreamToMake],
 ) -> Result<(), ProvisionError> {
     for stream in to_make {
         streams::make(connection, stream, terms.owner(&group.group)).await?;
     }
     Ok(())
+}
+
+/// What is to be noted in streams of ours. If it is not, the next look tries again.
+async fn note(connection: &Connection, changes: &[StreamChange]) {
+    for change in changes {
+        if let Err(error) = crate::nats::streams::update(connection, change).await {
+            let error = &error as &(dyn std::error::Error + 'static);
+            tracing::debug!(error, stream = change.stream, "not noted");
+        }
+    }
+}
+
+/// The next description, if the group's stream is derived anew from what was found.
+fn with_origin(meta: &Meta, next: Option<Meta>, origin: Origin) -> Option<Meta> {
+    let Some((stream, identity)) = origin else {
+        return next;
+    };
+    if meta.streams.get(&stream) == Some(&identity) {
+        return next;
+    }
+    let mut next = next.unwrap_or_else(|| Meta {
+        generation: MetaGeneration(meta.generation.0 + 1),
+        ..meta.clone()
+    });
+    next.streams.insert(stream, identity);
+    Some(next)
 }
 
 /// Puts right what may be put right; the rest is told, and the group goes on.
@@ -298,7 +342,13 @@ async fn look(
         }
         None => None,
     };
-    let streams = streams::look(connection, group, terms, meta.is_some()).await?;
+    let streams = streams::look(
+        connection,
+        group,
+        terms,
+        meta.as_ref().map(|(meta, _)| meta),
+    )
+    .await?;
     Ok(Found {
         bucket,
         meta,

@@ -96,6 +96,65 @@ fn a_key_has_one_partition_whoever_computes_it() {
 }
 
 #[test]
+fn a_derived_stream_takes_each_subject_over_and_nothing_else() {
+    let derived = json!({ "stream": "OLD", "subjects": ["orders.*.*", "returns.*.*"],
+                          "maxAge": "1h", "maxBytes": "1Gi", "replicas": 3, "storage": "Memory" });
+    let group = accepted(&with(&[
+        ("spec.source", json!({ "derived": derived })),
+        ("spec.partitioning.keyTokens", json!([2])),
+        ("spec.partitioning.partitions", json!(2)),
+    ]));
+    assert_eq!(
+        filters(&group)[1],
+        ("OLD_orders".to_owned(), Some("*.1.*.*".to_owned()))
+    );
+    assert_eq!(group.source.origin(), Some("OLD"));
+    let [stream] = &*group.create else {
+        panic!("{:?}", group.create)
+    };
+    assert_eq!(stream.name, "OLD_orders");
+    assert!(stream.subjects.is_empty() && stream.transform.is_none());
+    assert_eq!(
+        (stream.storage, stream.replicas),
+        (Storage::Memory, Some(3))
+    );
+    assert_eq!(
+        (stream.max_age, stream.max_bytes),
+        (Some(Duration::from_hours(1)), Some(1 << 30))
+    );
+    let origin = stream.origin.as_ref().unwrap();
+    assert_eq!(origin.stream, "OLD");
+    let stored = |name: &str| {
+        let stored = "{{partition(2,2)}}.{{wildcard(1)}}.{{wildcard(2)}}";
+        (format!("{name}.*.*"), format!("{name}.{stored}"))
+    };
+    assert_eq!(origin.transforms, [stored("orders"), stored("returns")]);
+    assert_eq!(
+        partition_of_subject(&group.source, "returns.a.b"),
+        partition_of(["b"], 2)
+    );
+}
+
+#[test]
+fn what_a_derived_stream_cannot_take_over_is_refused_at_its_field() {
+    let path = "spec.source.derived.subjects";
+    for (subjects, sentence) in [
+        (
+            json!(["a.>"]),
+            format!("{path} has no wildcard *; the key is a token of the subject, as in orders.*"),
+        ),
+        (
+            json!(["a.*", "a.b"]),
+            format!("{path} a.b overlaps with a.*; a stream takes a message once"),
+        ),
+    ] {
+        let derived = json!({ "derived": { "stream": "S", "subjects": subjects } });
+        let said = refused(&with(&[("spec.source", derived)]));
+        assert!(said.contains(&sentence), "{said:?} lacks {sentence:?}");
+    }
+}
+
+#[test]
 fn streams_are_made_one_per_partition() {
     let create = json!({ "maxAge": "1h", "maxBytes": "1Gi", "replicas": 3, "storage": "Memory" });
     let of = json!({ "streams": { "pattern": "orders-{partition}", "create": create } });
@@ -232,11 +291,6 @@ fn what_is_not_supported_yet_is_refused_by_name() {
             "spec.delivery.deadLetter",
             json!({ "subject": "d" }),
             "spec.delivery.deadLetter is not supported yet",
-        ),
-        (
-            "spec.source",
-            json!({ "derived": { "stream": "S", "subjects": ["a.*"] } }),
-            "spec.source.derived is not supported yet",
         ),
     ];
     for (path, value, sentence) in cases {

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use super::super::{ValidGroup, check_update, read, read_groups};
 use super::{orders, raw, with};
 
-const SEEDS: [&str; 3] = [
+const SEEDS: [&str; 4] = [
     include_str!("../../../examples/orders.yaml"),
     include_str!("../../../examples/existing-stream.yaml"),
     include_str!("../../../examples/many-streams.yaml"),
+    include_str!("../../../examples/derived.yaml"),
 ];
 
 /// Values that have gone wrong before, or would.

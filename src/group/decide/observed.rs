@@ -10,9 +10,10 @@ use super::members::Members;
 use super::memory::Memory;
 use super::offsets::Offsets;
 use crate::group::assignor::Assignor;
+use crate::group::lag::Reported;
 use crate::group::{
-    CandidateDocument, GroupDocument, GroupEpoch, Incarnation, MemberDocument, Meta, Partition,
-    Revision, Term, Timestamp,
+    Assignment, CandidateDocument, GroupDocument, GroupEpoch, Held, Incarnation, MemberDocument,
+    Meta, Partition, Revision, Term, Timestamp,
 };
 
 /// Who looks, and how patiently.
@@ -301,20 +302,24 @@ impl Observed {
         self.offsets.stopped().collect()
     }
 
-    /// What each partition's owner says it has still to do; none where that is unknown.
-    pub fn reported_lags(&self) -> Vec<Option<u64>> {
+    /// What each partition's owner says of it.
+    pub fn reported(&self) -> Vec<Reported> {
         let Some(document) = self.group.known() else {
             return Vec::new();
         };
         let all = Partition::all(u32::MAX).zip(&document.partitions);
-        let lag = all.map(|(partition, a)| {
-            let sight = self.members.get(a.owner.as_ref()?)?;
-            let mut held = sight.says.held.iter();
-            let held = held.find(|h| h.partition == partition && h.epoch == a.epoch)?;
-            held.pending
-                .map(|pending| pending + u64::from(held.in_flight))
-        });
-        lag.collect()
+        let of = |(partition, a): (Partition, &Assignment)| {
+            let sight = a.owner.as_ref().and_then(|owner| self.members.get(owner));
+            let mut held = sight.iter().flat_map(|sight| &sight.says.held);
+            let held = held.find(|h| h.partition == partition && h.epoch == a.epoch);
+            let left = |held: &Held| Some(held.pending? + u64::from(held.in_flight));
+            Reported {
+                owned: a.owner.is_some(),
+                committed: held.map(|held| held.committed),
+                lag: held.and_then(left),
+            }
+        };
+        all.map(of).collect()
     }
 
     /// This candidate stops planning, and takes over anew when it can. // P40

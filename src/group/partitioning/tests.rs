@@ -14,6 +14,7 @@ fn created(subjects: &[&str], key_tokens: &[u32], filter: &str) -> Source {
         transform: Some(Transform {
             subjects: subjects.iter().map(|s| (*s).into()).collect(),
             key_tokens: key_tokens.into(),
+            origin: None,
         }),
     }
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::make::{KEY_GROUP, KEY_MANAGER, StreamOwner};
+use super::make::{KEY_GROUP, KEY_MANAGER, SourcePlan, StreamOwner};
 use crate::group::{Sequence, ServerTime};
 use crate::nats::time;
 
@@ -56,7 +57,23 @@ pub struct StreamFacts {
     pub consumers: u64,
     /// The server that leads it, where there are several.
     pub leader: Option<String>,
+    /// The streams that the server takes messages over from.
+    pub sources: Vec<SourceFacts>,
+    /// The server's time at the moment of looking, where it says it.
+    pub now: Option<ServerTime>,
 }
+
+/// A stream that messages are taken over from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceFacts {
+    /// What is taken over, as it is set; none if it is set in a way that Lockstep never does.
+    pub plan: Option<SourcePlan>,
+    /// How many messages are still to be taken over; none while that is not known.
+    pub lag: Option<u64>,
+}
+
+/// What the server says of a source is from before this: it beats every second.
+const SOURCE_SILENT_AFTER: Duration = Duration::from_secs(10);
 
 /// Why a group cannot read a stream, whatever else is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -176,6 +193,10 @@ pub(super) struct Info {
     state: State,
     #[serde(default)]
     cluster: Option<Cluster>,
+    #[serde(default)]
+    sources: Option<Vec<SourceInfo>>,
+    #[serde(default)]
+    ts: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -205,9 +226,35 @@ struct Config {
     max_bytes: i64,
     #[serde(default)]
     metadata: BTreeMap<String, String>,
+    #[serde(default)]
+    sources: Option<Vec<SourceConfig>>,
+}
+
+#[derive(Clone, Deserialize)]
+struct SourceConfig {
+    name: String,
+    #[serde(default)]
+    opt_start_seq: u64,
+    #[serde(default)]
+    subject_transforms: Option<Vec<Transform>>,
+    /// Whatever else changes what is taken over.
+    #[serde(flatten)]
+    other: BTreeMap<String, Value>,
 }
 
 #[derive(Deserialize)]
+struct SourceInfo {
+    name: String,
+    #[serde(default)]
+    lag: u64,
+    /// Nanoseconds since its last sign of life; below 0: there was none yet.
+    #[serde(default)]
+    active: i64,
+    #[serde(default)]
+    error: Option<Value>,
+}
+
+#[derive(Clone, Deserialize)]
 struct Transform {
     #[serde(default)]
     src: String,
@@ -238,7 +285,10 @@ impl From<Info> for StreamFacts {
             created,
             state,
             cluster,
+            sources,
+            ts,
         } = info;
+        let sources = sources_of(&config, &sources.unwrap_or_default());
         // An empty stream says first 0 or last + 1, depending on its past.
         let first = match state.messages {
             0 => state.last_seq + 1,
@@ -268,7 +318,46 @@ impl From<Info> for StreamFacts {
             max_bytes: u64::try_from(config.max_bytes).ok().filter(|n| *n > 0),
             consumers: state.consumer_count,
             leader: cluster.and_then(|c| c.leader).filter(|l| !l.is_empty()),
+            sources,
+            now: ts.and_then(|text| time::parse(&text)),
         }
+    }
+}
+
+/// What is set, with what the server says of it.
+fn sources_of(config: &Config, infos: &[SourceInfo]) -> Vec<SourceFacts> {
+    let set = config.sources.iter().flatten();
+    set.map(|source| {
+        let mut of = infos.iter().filter(|info| info.name == source.name);
+        SourceFacts {
+            plan: source.clone().plan(),
+            // Of two sources with one name it is not known which is meant.
+            lag: of
+                .next()
+                .filter(|_| of.next().is_none())
+                .and_then(SourceInfo::lag),
+        }
+    })
+    .collect()
+}
+
+impl SourceConfig {
+    fn plan(self) -> Option<SourcePlan> {
+        let transforms = self.subject_transforms.unwrap_or_default();
+        self.other.is_empty().then(|| SourcePlan {
+            origin: self.name,
+            from: Sequence(self.opt_start_seq),
+            transforms: transforms.into_iter().map(|t| (t.src, t.dest)).collect(),
+        })
+    }
+}
+
+impl SourceInfo {
+    /// A number is of use only while the source is alive.
+    fn lag(&self) -> Option<u64> {
+        let silent = u64::try_from(self.active).ok().map(Duration::from_nanos);
+        let alive = silent.is_some_and(|silent| silent < SOURCE_SILENT_AFTER);
+        (alive && self.error.is_none()).then_some(self.lag)
     }
 }
 
@@ -334,6 +423,43 @@ mod tests {
             let facts = stream(|i| i["config"][field] = value);
             assert_eq!(facts.warnings(), [warning], "{field}");
         }
+    }
+
+    #[test]
+    fn what_is_left_to_take_over_is_known_only_of_a_source_that_is_alive() {
+        let of = |source: Value| {
+            let facts = stream(|info| {
+                info["config"]["sources"] = json!([{ "name": "OLD", "opt_start_seq": 7,
+                    "subject_transforms": [{ "src": "a.*", "dest": "b.*" }] }]);
+                info["sources"] = json!([source]);
+            });
+            let [source] = &facts.sources[..] else {
+                panic!("{facts:?}")
+            };
+            let plan = source.plan.as_ref().unwrap();
+            assert_eq!((&*plan.origin, plan.from), ("OLD", Sequence(7)));
+            assert_eq!(plan.transforms, [("a.*".to_owned(), "b.*".to_owned())]);
+            source.lag
+        };
+        assert_eq!(
+            of(json!({ "name": "OLD", "lag": 3, "active": 900_000_000 })),
+            Some(3)
+        );
+        // Before its first sign of life, and long after its last one, the number means nothing.
+        assert_eq!(of(json!({ "name": "OLD", "lag": 0, "active": -1 })), None);
+        let long = 12_000_000_000_u64;
+        assert_eq!(of(json!({ "name": "OLD", "lag": 0, "active": long })), None);
+        let failed =
+            json!({ "name": "OLD", "lag": 0, "active": 0, "error": { "err_code": 10059 } });
+        assert_eq!(of(failed), None);
+    }
+
+    #[test]
+    fn a_source_that_is_set_in_another_way_is_no_plan_of_ours() {
+        let facts = stream(|info| {
+            info["config"]["sources"] = json!([{ "name": "OLD", "filter_subject": "a.*" }]);
+        });
+        assert_eq!(facts.sources[0].plan, None);
     }
 
     #[test]

@@ -6,11 +6,16 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::{StreamError, StreamFacts, facts};
+use crate::group::Sequence;
 use crate::nats::api::ApiError;
 use crate::nats::connect::Connection;
 
 /// Servers from 2.15 on allow 1,000 consumers where a stream does not say otherwise.
 const MAX_CONSUMERS: u32 = 16_384;
+
+/// The shortest memory of message ids that servers take, in nanoseconds. The origin has dropped
+/// repeated messages already, and a server below 2.15 would drop those that it kept on purpose.
+const SHORTEST_MEMORY: u64 = 100_000_000;
 
 /// A stream to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +36,19 @@ pub struct StreamPlan {
     pub max_bytes: Option<u64>,
     /// The group that it is made for.
     pub owner: Option<StreamOwner>,
+    /// The stream that its messages are taken over from; such a stream has no subjects.
+    pub source: Option<SourcePlan>,
+}
+
+/// A stream whose messages are taken over, and as what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcePlan {
+    /// The stream.
+    pub origin: String,
+    /// The first of its messages that is taken over.
+    pub from: Sequence,
+    /// Subjects that are taken over, each with what it becomes.
+    pub transforms: Vec<(String, String)>,
 }
 
 /// The group that a stream was made for, as its metadata says.
@@ -53,6 +71,10 @@ pub struct StreamChange {
     pub max_bytes: Option<Option<u64>>,
     /// The replicas, if they are to change.
     pub replicas: Option<u32>,
+    /// What it takes over, if that is to change.
+    pub source: Option<SourcePlan>,
+    /// The group that it is for, if its manager is another one now.
+    pub owner: Option<StreamOwner>,
 }
 
 pub(super) const KEY_MANAGER: &str = "lockstep.manager";
@@ -108,6 +130,14 @@ pub async fn update(connection: &Connection, change: &StreamChange) -> Result<()
     if let Some(replicas) = change.replicas {
         config["num_replicas"] = json!(replicas);
     }
+    if let Some(source) = &change.source {
+        config["sources"] = json!([source.config()]);
+        config["subjects"] = json!([]);
+    }
+    if let Some(StreamOwner { manager, group }) = &change.owner {
+        config["metadata"][KEY_MANAGER] = json!(manager);
+        config["metadata"][KEY_GROUP] = json!(group);
+    }
     let updated: Result<Value, _> = api.call(&format!("STREAM.UPDATE.{stream}"), &config).await;
     updated.map(drop).map_err(failed)
 }
@@ -115,9 +145,25 @@ pub async fn update(connection: &Connection, change: &StreamChange) -> Result<()
 // === impl StreamChange ===
 
 impl StreamChange {
+    /// Nothing of this stream is to change.
+    pub fn none(stream: &str) -> Self {
+        Self {
+            stream: stream.to_owned(),
+            max_age: None,
+            max_bytes: None,
+            replicas: None,
+            source: None,
+            owner: None,
+        }
+    }
+
     /// Whether anything is to change.
     pub fn says_something(&self) -> bool {
-        self.max_age.is_some() || self.max_bytes.is_some() || self.replicas.is_some()
+        self.max_age.is_some()
+            || self.max_bytes.is_some()
+            || self.replicas.is_some()
+            || self.source.is_some()
+            || self.owner.is_some()
     }
 }
 
@@ -139,6 +185,12 @@ impl fmt::Display for StreamChange {
         if let Some(replicas) = self.replicas {
             write!(f, ", replicas {replicas}")?;
         }
+        if let Some(source) = &self.source {
+            write!(f, ", taken over from {source}")?;
+        }
+        if let Some(StreamOwner { manager, group }) = &self.owner {
+            write!(f, ", made for {group} of {manager}")?;
+        }
         Ok(())
     }
 }
@@ -157,6 +209,7 @@ impl StreamPlan {
             max_age: 0,
             max_bytes: None,
             owner: None,
+            source: None,
         }
     }
 
@@ -175,9 +228,37 @@ impl StreamPlan {
         if let Some((src, dest)) = &self.transform {
             config["subject_transform"] = json!({ "src": src, "dest": dest });
         }
+        if let Some(source) = &self.source {
+            config["sources"] = json!([source.config()]);
+            config["duplicate_window"] = json!(SHORTEST_MEMORY);
+        }
         if let Some(StreamOwner { manager, group }) = &self.owner {
             config["metadata"] = json!({ KEY_MANAGER: manager, KEY_GROUP: group });
         }
         config
+    }
+}
+
+// === impl SourcePlan ===
+
+impl SourcePlan {
+    fn config(&self) -> Value {
+        let transforms = self.transforms.iter();
+        let transforms = transforms.map(|(src, dest)| json!({ "src": src, "dest": dest }));
+        json!({
+            "name": self.origin,
+            "opt_start_seq": self.from.0,
+            "subject_transforms": transforms.collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl fmt::Display for SourcePlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let transforms = self.transforms.iter();
+        let transforms =
+            transforms.map(|(source, destination)| format!("{source} → {destination}"));
+        let transforms: Vec<String> = transforms.collect();
+        write!(f, "{} ({})", self.origin, transforms.join(", "))
     }
 }

@@ -1,13 +1,18 @@
 //! Streams that hold messages: what they are, and what is in them.
 
+mod count;
 mod facts;
 mod make;
 mod read;
 
-pub use facts::{StreamFacts, StreamRefusal, StreamWarning};
-pub use make::{StreamChange, StreamOwner, StreamPlan, create, delete, update};
+pub use count::count_from;
+pub use facts::{SourceFacts, StreamFacts, StreamRefusal, StreamWarning};
+pub use make::{SourcePlan, StreamChange, StreamOwner, StreamPlan, create, delete, update};
 pub(crate) use read::RawMessage;
-pub use read::{MessageFacts, first_at_or_after, info, message_at, names, subject_counts};
+pub use read::{
+    MessageFacts, first_at_or_after, first_from, info, message_at, names, subject_counts,
+    taken_over_up_to,
+};
 
 use super::api::{ApiError, Remedy};
 

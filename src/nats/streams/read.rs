@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -86,13 +88,42 @@ pub async fn message_at(
     message(connection, stream, &json!({ "seq": sequence.0 })).await
 }
 
-/// The first message at or above this sequence.
-async fn message_from(
+/// The sequence in the origin of a message that was taken over from there, as the server notes it
+/// in a header; none if the message is not there or does not say.
+pub async fn taken_over_up_to(
     connection: &Connection,
     stream: &str,
-    sequence: u64,
+    at: Sequence,
+    origin: &str,
+) -> Result<Option<Sequence>, StreamError> {
+    let message = raw_message(connection, stream, &json!({ "seq": at.0 })).await?;
+    Ok(message.and_then(|message| sequence_in(origin, &message.hdrs)))
+}
+
+/// `Nats-Stream-Source: <stream> <sequence> <filter> <destination> …`, among a message's headers.
+fn sequence_in(origin: &str, headers: &str) -> Option<Sequence> {
+    let bytes = BASE64_STANDARD.decode(headers);
+    let bytes = bytes.ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    let value = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Nats-Stream-Source:"))?;
+    let mut words = value.split_whitespace();
+    // In another domain or account the name goes on after a colon.
+    let name = words.next()?.split(':').next()?;
+    let sequence = words.next()?.parse().ok()?;
+    (name == origin).then_some(Sequence(sequence))
+}
+
+/// The first message of this filter (none: any) at or above this sequence.
+pub async fn first_from(
+    connection: &Connection,
+    stream: &str,
+    filter: Option<&str>,
+    sequence: Sequence,
 ) -> Result<Option<MessageFacts>, StreamError> {
-    let body = json!({ "seq": sequence.max(1), "next_by_subj": ">" });
+    let sequence = sequence.max(Sequence::FIRST).0;
+    let body = json!({ "seq": sequence, "next_by_subj": filter.unwrap_or(">") });
     message(connection, stream, &body).await
 }
 
@@ -101,13 +132,22 @@ async fn message(
     stream: &str,
     body: &Value,
 ) -> Result<Option<MessageFacts>, StreamError> {
+    let message = raw_message(connection, stream, body).await?;
+    Ok(message.map(|message| MessageFacts {
+        sequence: Sequence(message.seq),
+        timestamp: message.time,
+        subject: message.subject,
+    }))
+}
+
+async fn raw_message(
+    connection: &Connection,
+    stream: &str,
+    body: &Value,
+) -> Result<Option<RawMessage>, StreamError> {
     let call = format!("STREAM.MSG.GET.{stream}");
     match connection.jetstream().call::<Answer>(&call, body).await {
-        Ok(Answer { message }) => Ok(Some(MessageFacts {
-            sequence: Sequence(message.seq),
-            timestamp: message.time,
-            subject: message.subject,
-        })),
+        Ok(Answer { message }) => Ok(Some(message)),
         Err(error) if error.code() == Some(code::NO_MESSAGE) => Ok(None),
         Err(error) => Err(StreamError::of(stream, error)),
     }
@@ -128,7 +168,7 @@ pub async fn first_at_or_after(
     // All below `low` are older; `found` is the first known to be young enough, at or above `high`.
     while low < high {
         let middle = low + (high - low) / 2;
-        match message_from(connection, stream, middle).await? {
+        match first_from(connection, stream, None, Sequence(middle)).await? {
             Some(message) if message.timestamp < time => low = message.sequence.0 + 1,
             Some(message) => {
                 high = middle;
@@ -180,5 +220,29 @@ fn garbled(subject: String, error: &serde_json::Error) -> ApiError {
     ApiError::Garbled {
         subject,
         detail: error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_where_in_its_origin_it_was() {
+        let headers = |text: &str| BASE64_STANDARD.encode(text);
+        let of = |text: &str| sequence_in("OLD", &headers(text));
+        let full =
+            "NATS/1.0\r\nA: b\r\nNats-Stream-Source: OLD 24 old.* old.{{x}} old.k aoQJ\r\n\r\n";
+        assert_eq!(of(full), Some(Sequence(24)));
+        assert_eq!(
+            of("NATS/1.0\r\nNats-Stream-Source: OTHER 24 > >\r\n\r\n"),
+            None
+        );
+        assert_eq!(
+            of("NATS/1.0\r\nNats-Stream-Source: OLD:hub 7 > >\r\n\r\n"),
+            Some(Sequence(7))
+        );
+        assert_eq!(of("NATS/1.0\r\nA: b\r\n\r\n"), None);
+        assert_eq!(sequence_in("OLD", "not base64!"), None);
     }
 }
