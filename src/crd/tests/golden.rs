@@ -60,7 +60,12 @@ fn the_examples_are_valid() {
     seen.sort();
     assert_eq!(
         seen,
-        ["default/orders", "default/payments", "default/telemetry"]
+        [
+            "default/billing",
+            "default/orders",
+            "default/payments",
+            "default/telemetry"
+        ]
     );
 }
 
