@@ -71,7 +71,7 @@ pub struct ConnectionFlags {
         requires = "tls_cert"
     )]
     tls_key: Option<PathBuf>,
-    /// Encrypt before the server says anything, as its handshake_first wants it
+    /// Encrypt before the server says anything, as its handshake-first wants it
     #[arg(long, env = "LOCKSTEP_TLS_HANDSHAKE_FIRST")]
     tls_handshake_first: bool,
     /// JetStream domain behind a leaf node
