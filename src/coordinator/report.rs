@@ -500,11 +500,11 @@ mod tests {
         }
     }
 
-    fn lag(total: u64, max_partition: u64) -> Option<Lag> {
-        Some(Lag {
+    fn lag(total: u64, max_partition: u64) -> Lag {
+        Lag {
             total,
             max_partition,
-        })
+        }
     }
 
     #[test]
@@ -513,7 +513,7 @@ mod tests {
         let found = found(&[Some(100), Some(5)], SourceLag::Unknown);
         let left = Left::of(&reported, None, &found);
         assert_eq!(left.partitions, [Some(2), Some(5)]);
-        assert_eq!(left.lag, lag(7, 5));
+        assert_eq!(left.lag, Some(lag(7, 5)));
         assert_eq!(left.oldest, Some(Duration::from_secs(9)));
     }
 
@@ -537,7 +537,7 @@ mod tests {
     fn what_an_origin_still_has_counts_and_is_not_guessed() {
         let reported = [owned(Some(2))];
         let of = |source| Left::of(&reported, Some("OLD"), &found(&[None], source));
-        assert_eq!(of(SourceLag::Known(40)).lag, lag(42, 2));
+        assert_eq!(of(SourceLag::Known(40)).lag, Some(lag(42, 2)));
         assert_eq!(of(SourceLag::Unknown).lag, None);
         assert_eq!(of(SourceLag::Unknown).oldest, None);
     }

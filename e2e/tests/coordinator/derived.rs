@@ -452,9 +452,10 @@ async fn an_origin_that_goes_is_named_and_so_is_another_one_in_its_place() {
     let what = "the command to say that it is not known what the origin has";
     until(what, SOON, async || {
         let said = run(&stage, "group describe orders").await;
-        match said.contains("not known how many messages have not come over") {
-            true => Ok(()),
-            false => Err(said),
+        if said.contains("not known how many messages have not come over") {
+            Ok(())
+        } else {
+            Err(said)
         }
     })
     .await
