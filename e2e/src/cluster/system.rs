@@ -379,8 +379,8 @@ impl Pod {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let status = &pod["status"];
         let conditions = status["conditions"].as_array().into_iter().flatten();
-        let ready = conditions.cloned().find(|one| one["type"] == "Ready");
-        let ready = ready.unwrap_or_default();
+        let mut conditions = conditions.filter(|one| one["type"] == "Ready");
+        let ready = conditions.next().cloned().unwrap_or_default();
         let lists = ["initContainerStatuses", "containerStatuses"].map(|list| &status[list]);
         let containers = lists.into_iter().filter_map(Value::as_array).flatten();
         let restarts = containers.filter_map(|container| container["restartCount"].as_u64());

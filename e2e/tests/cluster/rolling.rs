@@ -68,12 +68,12 @@ fn of_a_stateful_set_only_the_partitions_of_the_replaced_pod_move() {
     });
 }
 
-const BUDGET: &str = r#"
+const BUDGET: &str = "
 apiVersion: policy/v1
 kind: PodDisruptionBudget
 metadata: {name: orders, namespace: default}
 spec: {maxUnavailable: 1, selector: {matchLabels: {app: orders}}}
-"#;
+";
 
 /// What `kubectl drain` does to each pod. (The client library would try again until it may.)
 async fn evict(system: &System, pod: &str) -> Outcome<String> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lockstep_e2e::checker::{Expectations, Verdict};
+use lockstep_e2e::checker::{EventPauses, Expectations, Verdict};
 use lockstep_e2e::cluster::{Kind, Language, Node, Pod, System, Workload};
 
 /// The longest that anything takes on a loaded machine.
@@ -63,7 +63,7 @@ pub(crate) async fn is_patient(system: &System) {
 /// death was waited for.
 pub(crate) fn paused_shortly(verdict: &Verdict, event: &str) {
     let pauses = verdict.pauses.iter().find(|pauses| pauses.event == event);
-    let (partition, pause) = pauses.and_then(|pauses| pauses.worst()).unwrap();
+    let (partition, pause) = pauses.and_then(EventPauses::worst).unwrap();
     assert!(
         pause.as_secs() < 10,
         "{event}: partition {partition} stood still for {pause:?}"

@@ -7,6 +7,7 @@
     reason = "a test stops where it is surprised"
 )]
 
+mod limits;
 mod rotation;
 mod rules;
 mod stage;

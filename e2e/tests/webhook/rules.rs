@@ -19,7 +19,6 @@ async fn pods_are_made_members_or_refused_in_a_sentence() {
     a_group_on_its_way_out_takes_nobody(&stage).await;
     a_connection_that_is_not_granted_takes_nobody(&stage).await;
     a_restricted_namespace_takes_members(&stage).await;
-    a_quota_of_everything_but_a_cpu_limit_is_met(&stage).await;
 }
 
 async fn the_label_alone_suffices(stage: &Stage) {
@@ -304,62 +303,4 @@ async fn a_restricted_namespace_takes_members(stage: &Stage) {
         .makes("strict", "p", &json!({"spec": {"containers": [app]}}))
         .await;
     stage.refuses("strict", "careless", &json!({})).await;
-}
-
-async fn a_quota_of_everything_but_a_cpu_limit_is_met(stage: &Stage) {
-    stage.namespace("counted").await;
-    stage.apply(&connection("counted", "worker-nats")).await;
-    stage.apply(&group("counted", "orders")).await;
-    let quota = |hard: Value| {
-        json!({"apiVersion": "v1", "kind": "ResourceQuota",
-            "metadata": {"name": "q", "namespace": "counted"}, "spec": {"hard": hard}, "status": {"hard": hard}})
-        .to_string()
-    };
-    let status = async |hard: Value| {
-        stage.apply(&quota(hard.clone())).await;
-        // Nobody else counts here: there is no controller-manager.
-        let mut used = hard.clone();
-        for amount in used.as_object_mut().unwrap().values_mut() {
-            *amount = "0".into();
-        }
-        let patch = json!({"status": {"hard": hard, "used": used}}).to_string();
-        let arguments = [
-            "patch",
-            "quota",
-            "-n",
-            "counted",
-            "q",
-            "--subresource=status",
-            "--type=merge",
-            "-p",
-            &patch,
-        ];
-        stage.kubectl(&arguments).await;
-    };
-    let app = json!({"name": "app", "image": "a", "resources": {
-        "requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "64Mi"}}});
-    let changes = json!({"spec": {"containers": [app]}});
-    status(json!({"requests.cpu": "1", "requests.memory": "1Gi", "limits.memory": "1Gi"})).await;
-    // The API server takes a moment to learn of a quota's status.
-    let manifest = crate::stage::pod("counted", "p", &changes);
-    let let_in = lockstep_e2e::until("a pod within the quota", SOON, async || {
-        let said = stage.try_apply(&manifest, &[]).await;
-        if said.code == Some(0) {
-            Ok(())
-        } else {
-            Err(said.stderr)
-        }
-    });
-    let_in.await.unwrap();
-    status(json!({"limits.cpu": "1"})).await;
-    let manifest = crate::stage::pod("counted", "q", &changes);
-    let refused = lockstep_e2e::until("a refusal for want of a limit", SOON, async || {
-        let said = stage.try_apply(&manifest, &["--dry-run=server"]).await;
-        if said.stderr.contains("must specify limits.cpu") {
-            Ok(())
-        } else {
-            Err(said.stderr)
-        }
-    });
-    refused.await.unwrap();
 }
