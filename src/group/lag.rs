@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Sequence;
+use super::{Epoch, Sequence};
 
 /// What is left to commit of one partition, or of several together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub enum Lag {
 pub struct Reported {
     /// It has an owner: how much is left is for the owner to say.
     pub owned: bool,
+    /// The epoch of its last grant: within it, hardly anybody but that owner commits.
+    pub epoch: Epoch,
     /// The first sequence that is not committed, as the owner says.
     pub committed: Option<Sequence>,
     /// What is left, as the owner says; none while it has not.

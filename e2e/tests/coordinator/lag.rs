@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use futures_util::StreamExt;
 use lockstep::coordinator::provision::Missing;
 use lockstep::coordinator::{Details, Lag};
 use lockstep::group::partitioning::partition_of;
@@ -100,6 +101,28 @@ async fn without_members_what_is_left_is_counted_in_the_stream() {
         },
     );
     counting.await.unwrap();
+    running.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_look_at_a_group_at_rest_asks_how_its_stream_is_and_nothing_else() {
+    let stage = Stage::new().await;
+    let running = stage.with_group("c1", &manifest("orders")).await;
+    publish(&stage, &["a", "b", "c"], 3).await;
+    has_left(&running, 9).await;
+    let client = stage.server.connect().await.unwrap();
+    let mut asked = client.subscribe("$JS.API.>").await.unwrap();
+    let (mut looks, mut beside) = (0, Vec::new());
+    while looks < 2 {
+        let next = tokio::time::timeout(SOON, asked.next()).await;
+        let subject = next.unwrap().unwrap().subject.to_string();
+        if subject == "$JS.API.STREAM.INFO.orders" {
+            looks += 1;
+        } else if subject.contains("MSG.GET") || subject.contains("CONSUMER.CREATE.orders") {
+            beside.push(subject);
+        }
+    }
+    assert_eq!(beside, [""; 0]);
     running.stop().await.unwrap();
 }
 

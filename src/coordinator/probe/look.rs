@@ -6,10 +6,13 @@ use std::time::Duration;
 use futures_util::{StreamExt, stream};
 
 use super::{Findings, Question, SourceLag};
+use crate::clock;
 use crate::coordinator::start::{self, Record};
 use crate::group::lag::{Evidence, Lag, Reported};
 use crate::group::oldest::{Answer, Search, Step};
-use crate::group::{Meta, OffsetRecord, Partition, PartitionSource, Sequence, ServerTime};
+use crate::group::{
+    Epoch, Meta, OffsetRecord, Partition, PartitionSource, Sequence, ServerTime, Timestamp,
+};
 use crate::nats::streams::{self, MessageFacts, StreamError};
 use crate::nats::{Bucket, Connection, StreamFacts};
 
@@ -20,11 +23,17 @@ const AT_ONCE: usize = 8;
 /// next looks, which know what these have read.
 const READS: usize = 32;
 
+/// How long a commit record that was read is taken for what it is, unless the partition is granted:
+/// all that can happen to it is a former owner's last commit that was late.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
 /// Looks, and what they remember so that they need not ask again.
 #[derive(Debug)]
 pub(super) struct Looks {
     connection: Connection,
     bucket: Bucket,
+    /// Commit records of partitions without an owner.
+    records: BTreeMap<Partition, Remembered>,
     /// What was counted, and at which position in which state of the stream.
     counted: BTreeMap<Partition, (Counted, u64)>,
     /// The first message at or above a position.
@@ -43,6 +52,14 @@ struct Counted {
     messages: u64,
 }
 
+/// A commit record, in which epoch of the group document it was read, and when.
+#[derive(Clone, Debug)]
+struct Remembered {
+    record: OffsetRecord,
+    epoch: Epoch,
+    at: Timestamp,
+}
+
 /// A partition that has something left.
 struct Lagging {
     partition: Partition,
@@ -57,6 +74,7 @@ impl Looks {
         Self {
             connection,
             bucket,
+            records: BTreeMap::new(),
             counted: BTreeMap::new(),
             first: BTreeMap::new(),
             origin_time: None,
@@ -66,6 +84,7 @@ impl Looks {
     /// Looks at what is asked.
     pub(super) async fn at(&mut self, question: &Question) -> Findings {
         let Some(meta) = &question.group else {
+            self.records.clear();
             self.counted.clear();
             self.first.clear();
             return Findings::default();
@@ -106,12 +125,22 @@ impl Looks {
     }
 
     /// The commit records of partitions without an owner.
-    async fn records(&self, partitions: &[Reported]) -> BTreeMap<Partition, OffsetRecord> {
+    async fn records(&mut self, partitions: &[Reported]) -> BTreeMap<Partition, OffsetRecord> {
         let all = Partition::all(u32::MAX).zip(partitions);
-        let wanted: Vec<Partition> = all.filter(|(_, p)| !p.owned).map(|(p, _)| p).collect();
-        let reads = stream::iter(wanted).map(|partition| async move {
-            match start::read(&self.bucket, partition).await {
-                Ok(Record::Present(record)) => Some((partition, record)),
+        let wanted = all.filter(|(_, p)| !p.owned).map(|(p, it)| (p, it.epoch));
+        let wanted: BTreeMap<Partition, Epoch> = wanted.collect();
+        let at = clock::now();
+        self.records.retain(|partition, known| {
+            wanted.get(partition) == Some(&known.epoch) && at.since(known.at) < REMEMBERED
+        });
+        let missing = wanted
+            .into_iter()
+            .filter(|(p, _)| !self.records.contains_key(p));
+        let missing: Vec<(Partition, Epoch)> = missing.collect();
+        let bucket = &self.bucket;
+        let reads = stream::iter(missing).map(|(partition, epoch)| async move {
+            match start::read(bucket, partition).await {
+                Ok(Record::Present(record)) => Some((partition, Remembered { record, epoch, at })),
                 Ok(Record::Absent | Record::Damaged(_)) => None,
                 Err(error) => {
                     let error = &error as &(dyn std::error::Error + 'static);
@@ -121,7 +150,9 @@ impl Looks {
             }
         });
         let reads: Vec<_> = reads.buffer_unordered(AT_ONCE).collect().await;
-        reads.into_iter().flatten().collect()
+        self.records.extend(reads.into_iter().flatten());
+        let known = self.records.iter();
+        known.map(|(p, known)| (*p, known.record.clone())).collect()
     }
 
     /// What is left of a partition without an owner.

@@ -315,6 +315,7 @@ impl Observed {
             let left = |held: &Held| Some(held.pending? + u64::from(held.in_flight));
             Reported {
                 owned: a.owner.is_some(),
+                epoch: a.epoch,
                 committed: held.map(|held| held.committed),
                 lag: held.and_then(left),
             }
