@@ -24,11 +24,10 @@ impl Observed {
         joiners: &Joiners,
         now: Timestamp,
     ) -> bool {
-        let somebody = draft.actives().next().is_some();
         let need = draft
             .partitions()
             .any(|(_, a)| !is_in_good_hands(draft, a.target.as_ref()));
-        (somebody && need)
+        (is_running(draft) && need)
             || self
                 .joins_due(meta, draft, joiners)
                 .is_some_and(|due| self.healthy.at(now) >= due)
@@ -43,7 +42,7 @@ impl Observed {
     ) -> Option<Healthy> {
         let (first, last) = (joiners.first?, joiners.last?);
         let settings = &meta.membership;
-        if draft.actives().next().is_some() {
+        if is_running(draft) {
             let longest = LONGEST_DEBOUNCE.max(settings.rebalance_delay);
             return Some(
                 last.after(settings.rebalance_delay)
@@ -57,6 +56,12 @@ impl Observed {
         let delay = settings.initial_rebalance_delay;
         Some(last.after(delay).min(first.after(delay * INITIAL_DELAYS)))
     }
+}
+
+/// Whether there are members that joiners come to, or come after: also while all of them leave, as in a
+/// rolling update. // P61
+fn is_running(draft: &Draft) -> bool {
+    draft.actives().next().is_some() || draft.partitions().any(|(_, a)| a.owner.is_some())
 }
 
 /// Whether who is meant to have a partition may have it.

@@ -60,6 +60,20 @@ fn an_emptied_group_waits_again() {
 }
 
 #[test]
+fn who_joins_while_everybody_leaves_is_not_waited_for() {
+    // P61
+    let mut t = Scene::with_partitions(6);
+    t.joins("a");
+    t.joins("b");
+    t.until(|t| t.owned_by("b").len() == 3);
+    t.ask_to_leave(&["a", "b"]);
+    t.starts("c");
+    t.passes(STEP * 2);
+    assert_eq!(t.targeted_at("c").len(), 6);
+    t.until(|t| t.owned_by("c").len() == 6);
+}
+
+#[test]
 fn members_that_join_together_cause_one_target() {
     // P60: a second after the last joiner, at most five after the first.
     let mut t = Scene::with_partitions(12);
