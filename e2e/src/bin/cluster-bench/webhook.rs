@@ -213,7 +213,7 @@ impl Histograms {
         asked.retain(|(labels, _)| {
             labels
                 .get("name")
-                .is_some_and(|name| name == "inject.lockstep.dev")
+                .is_some_and(|name| name == "inject0.lockstep.dev")
         });
         Ok(Self {
             asked,
