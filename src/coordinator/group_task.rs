@@ -20,6 +20,7 @@ use crate::group::assignor::Assignor;
 use crate::group::decide::{
     Aspect, Condition, Decision, Identity, Observed, Slot, Trouble, decide, summary,
 };
+use crate::group::lag::Reported;
 use crate::group::{BucketId, GroupRef, Partition, ServerTime, Timestamp};
 use crate::nats::{Bucket, BucketError, Connection, KeyFilter, Watch, WatchEvent};
 use crate::tasks::Tasks;
@@ -237,23 +238,22 @@ impl Life {
         }
     }
 
-    /// What the probe is to look at.
-    fn ask(&self) {
+    /// What the probe is to look at, besides what the owners say.
+    fn ask(&self, reported: &[Reported]) {
         let meta = self
             .seen
             .meta()
             .known()
             .filter(|_| self.seen.is_coordinating());
-        let partitions = self.seen.reported();
         self.question.send_if_modified(|question| {
             let same = question.group.as_deref() == meta;
-            if same && question.partitions == partitions {
+            if same && question.partitions == reported {
                 return false;
             }
             if !same {
                 question.group = meta.cloned().map(Arc::new);
             }
-            question.partitions = partitions;
+            reported.clone_into(&mut question.partitions);
             true
         });
     }
@@ -469,10 +469,12 @@ impl Life {
         let Slot::Known(document) = self.seen.document() else {
             return;
         };
-        self.ask();
+        let reported = self.seen.reported();
+        self.ask(&reported);
         let found = self.findings.borrow().clone();
+        let known = (reported.as_slice(), &found);
         task.report
-            .document(&task.group, document, &self.seen, &found);
+            .document(&task.group, document, &self.seen, known);
         let moving = document.is_rebalancing() && self.seen.is_coordinating();
         match (self.rebalancing.take(), moving) {
             (None, true) => {

@@ -232,13 +232,13 @@ impl Report {
         self.update(group, |status| status.last_rebalance = Some(rebalance));
     }
 
-    /// Shows the group document in numbers, with what a probe has found.
+    /// Shows the group document in numbers, with what the owners say and a probe has found.
     pub(super) fn document(
         &self,
         group: &GroupRef,
         document: &GroupDocument,
         seen: &Observed,
-        found: &Findings,
+        (reported, found): (&[Reported], &Findings),
     ) {
         let metrics = &self.metrics;
         let labels = GroupLabels::of(group);
@@ -286,7 +286,7 @@ impl Report {
         }
         let meta = seen.meta().known();
         let origin = meta.and_then(|meta| meta.source.origin());
-        let left = Left::of(&seen.reported(), origin, found);
+        let left = Left::of(reported, origin, found);
         self.lag(&labels, &left, left.source.filter(|_| origin.is_some()));
         let partitions = document.partitions.iter().zip(&left.partitions);
         let figures = partitions.map(|(assignment, lag)| {

@@ -19,7 +19,8 @@ const LONGEST_STREAM: usize = 128;
 /// What a server takes as the shortest age of a message, besides "for ever".
 const SHORTEST_AGE: Duration = Duration::from_millis(100);
 
-/// The source of the group of this name, and the streams to be made for it. None with a violation noted, here or as a rule.
+/// The source of the group of this name, and the streams to be made for it. None with a violation
+/// noted, here or as a rule.
 pub(super) fn source(
     spec: &ConsumerGroupSpec,
     name: &str,
