@@ -48,10 +48,7 @@ async fn play(node: Node) -> Outcome<()> {
     system.flows(200).await;
     show(&system).await?;
     say("$ kubectl scale deployment orders --replicas=3");
-    system
-        .kubectl(&["scale", "deployment", "orders", "--replicas=3"])
-        .await?;
-    system.settles(3).await?;
+    system.scale("deployment", 3).await?;
     system.flows(200).await;
     show(&system).await?;
     lose_pods_and_the_controller(&system).await?;
@@ -80,14 +77,7 @@ async fn lose_pods_and_the_controller(system: &System) -> Outcome<()> {
     system.signal(&pods[1], "app", "KILL").await?;
     system.flows(200).await;
     system.settles(3).await?;
-    let ask = [
-        "get",
-        "cg",
-        "orders",
-        "-o",
-        "jsonpath={.status.coordinator}",
-    ];
-    let leader = system.kubectl(&ask).await?;
+    let leader = system.leader().await?;
     say(&format!(
         "the controller that coordinates is killed: {leader}"
     ));
@@ -105,10 +95,7 @@ async fn lose_pods_and_the_controller(system: &System) -> Outcome<()> {
     say(
         "messages flowed on; $ kubectl scale deployment orders --replicas=2 waits for the next one",
     );
-    system
-        .kubectl(&["scale", "deployment", "orders", "--replicas=2"])
-        .await?;
-    system.settles(2).await?;
+    system.scale("deployment", 2).await?;
     show(system).await?;
     Ok(())
 }

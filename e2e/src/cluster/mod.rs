@@ -136,7 +136,7 @@ pub fn webhook_configuration(ports: &[u16]) -> String {
     });
     let webhook = |(number, port): (usize, &u16)| {
         json!({
-            "name": format!("inject{number}.lockstep.dev"),
+            "name": webhook_name(number),
             "clientConfig": {"url": format!("https://127.0.0.1:{port}/inject")},
             "rules": [rule],
             "objectSelector": {"matchExpressions": [
@@ -154,6 +154,11 @@ pub fn webhook_configuration(ports: &[u16]) -> String {
         "webhooks": webhooks,
     });
     configuration.to_string()
+}
+
+/// What the API server calls the webhook on the so-manieth port, from 0, in its metrics.
+pub fn webhook_name(number: usize) -> String {
+    format!("inject{number}.lockstep.dev")
 }
 
 /// Runs a program to its end.

@@ -235,6 +235,21 @@ impl System {
         Ok(pods.map(Pod::of).collect())
     }
 
+    /// `kubectl scale` of what is called `orders` and of this kind; waits until all its members own
+    /// something.
+    pub async fn scale(&self, kind: &str, replicas: usize) -> Outcome<()> {
+        let flag = format!("--replicas={replicas}");
+        self.kubectl(&["scale", kind, "orders", &flag]).await?;
+        self.settles(replicas).await
+    }
+
+    /// The controller that coordinates the group, by its pod.
+    pub async fn leader(&self) -> Outcome<String> {
+        let coordinator = "jsonpath={.status.coordinator}";
+        self.kubectl(&["get", "cg", "orders", "-o", coordinator])
+            .await
+    }
+
     /// The names of the application's pods that are not on their way out.
     pub async fn pods(&self) -> Outcome<Vec<String>> {
         let all = self.all_pods("default", "app=orders").await?;

@@ -1,7 +1,7 @@
 //! Pods come, go and die; messages stay in order, and none is lost.
 
 use lockstep_e2e::checker::Expectations;
-use lockstep_e2e::cluster::{Kind, System, images, inside};
+use lockstep_e2e::cluster::{Kind, System, Workload, images, inside};
 use lockstep_e2e::until::until;
 
 use crate::stage::{WITHIN, pods, running};
@@ -9,22 +9,15 @@ use crate::stage::{WITHIN, pods, running};
 #[test]
 fn a_deployment_is_scaled_and_loses_pods_and_processes() {
     inside(&images(), async |node| {
-        let mut system = running(node, Kind::Deployment, 1).await;
-        scale(&system, 4).await;
+        let mut system = running(node, &Workload::new(Kind::Deployment, 1)).await;
+        system.scale("deployment", 4).await.unwrap();
         system.handles(100).await.unwrap();
         loses_pods(&system).await;
         loses_containers(&system).await;
-        scale(&system, 2).await;
+        system.scale("deployment", 2).await.unwrap();
         let verdict = system.ends_well(&Expectations::default()).await.unwrap();
         assert!(verdict.passed, "{verdict}");
     });
-}
-
-async fn scale(system: &System, replicas: usize) {
-    let replicas_flag = format!("--replicas={replicas}");
-    let scale = ["scale", "deployment", "orders", &replicas_flag];
-    system.kubectl(&scale).await.unwrap();
-    system.settles(replicas).await.unwrap();
 }
 
 /// One is deleted, one is deleted without a chance to say good-bye.

@@ -4,7 +4,7 @@ use lockstep_e2e::checker::Expectations;
 use lockstep_e2e::cluster::{GhostNode, Kind, Pod, System, Workload, images, inside};
 use lockstep_e2e::until::{until, until_sync};
 
-use crate::stage::{WITHIN, running_with};
+use crate::stage::{WITHIN, running};
 
 #[test]
 fn pods_of_a_lost_node_keep_what_they_own_until_they_are_fenced() {
@@ -13,7 +13,7 @@ fn pods_of_a_lost_node_keep_what_they_own_until_they_are_fenced() {
         let _ghost = GhostNode::start(client).await.unwrap();
         let mut workload = Workload::new(Kind::Deployment, 2);
         workload.tolerates_seconds = Some(2);
-        let mut system = running_with(node, &workload).await;
+        let mut system = running(node, &workload).await;
         system.node.signal("kubelet", "STOP").await.unwrap();
         let zombies = marked_for_deletion(&system).await;
         assert_eq!(zombies.len(), 2);

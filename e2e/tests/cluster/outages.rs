@@ -6,7 +6,7 @@ use std::time::Duration;
 use lockstep_e2e::cluster::{Kind, Pod, System, images, inside};
 use lockstep_e2e::until::until;
 
-use crate::stage::{WITHIN, ends_without_a_trace, quick, running_with};
+use crate::stage::{WITHIN, ends_without_a_trace, quick, running};
 
 /// Longer than any lease and any session of the test cluster.
 const OUTAGE: Duration = Duration::from_secs(60);
@@ -15,21 +15,12 @@ const OUTAGE: Duration = Duration::from_secs(60);
 const MEANWHILE: u64 = 2_000;
 
 async fn scale(system: &System, replicas: usize) {
-    let flag = format!("--replicas={replicas}");
-    system
-        .kubectl(&["scale", "deployment", "orders", &flag])
-        .await
-        .unwrap();
-    system.settles(replicas).await.unwrap();
+    system.scale("deployment", replicas).await.unwrap();
     system.handles(100).await.unwrap();
 }
 
 async fn kill_the_leader(system: &System) {
-    let coordinator = "jsonpath={.status.coordinator}";
-    let leader = system
-        .kubectl(&["get", "cg", "orders", "-o", coordinator])
-        .await
-        .unwrap();
+    let leader = system.leader().await.unwrap();
     system
         .signal_in("lockstep-system", &leader, "controller", "KILL")
         .await
@@ -47,7 +38,7 @@ async fn everything(system: &System) -> Vec<Pod> {
 #[test]
 fn messages_flow_on_without_controllers_and_without_the_api_server() {
     inside(&images(), async |node| {
-        let mut system = running_with(node, &quick(Kind::Deployment, 1)).await;
+        let mut system = running(node, &quick(Kind::Deployment, 1)).await;
         scale(&system, 6).await;
         kill_the_leader(&system).await;
         system.handles(500).await.unwrap();
@@ -79,7 +70,7 @@ fn messages_flow_on_without_controllers_and_without_the_api_server() {
 #[test]
 fn an_outage_of_nats_restarts_nobody_and_a_namespace_goes_without_it() {
     inside(&images(), async |node| {
-        let mut system = running_with(node, &quick(Kind::Deployment, 2)).await;
+        let mut system = running(node, &quick(Kind::Deployment, 2)).await;
         system
             .kubectl(&["create", "namespace", "shop"])
             .await

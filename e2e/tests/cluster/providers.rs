@@ -176,31 +176,29 @@ fn a_cluster_is_given_by_its_kubeconfig() {
     });
 }
 
+/// A manifest with an image that the cluster has in the place of this one.
+fn with_image(cluster: &Cluster, text: &str, shown: &str, image: &str) -> String {
+    let there = format!(
+        "image: {}:1\n        imagePullPolicy: {}\n",
+        cluster.image(image),
+        cluster.pull_policy()
+    );
+    let changed = text.replace(&format!("image: {shown}\n"), &there);
+    assert_ne!(changed, text);
+    changed
+}
+
 /// A NATS server as the quickstart expects one.
 fn nats(cluster: &Cluster) -> String {
     let text = include_str!("../../cluster/nats-server.yaml");
-    let image = format!(
-        "image: {}:1\n        imagePullPolicy: {}\n",
-        cluster.image("nats"),
-        cluster.pull_policy()
-    );
-    let changed = text.replace("image: lockstep.test/nats:1\n", &image);
-    assert_ne!(changed, text);
-    changed
+    with_image(cluster, text, "lockstep.test/nats:1", "nats")
 }
 
 /// The application that the quickstart shows, in an image that is there.
 fn quickstart(cluster: &Cluster) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/kubernetes/quickstart.yaml");
     let text = std::fs::read_to_string(file).unwrap();
-    let image = format!(
-        "image: {}:1\n        imagePullPolicy: {}\n",
-        cluster.image("app-python"),
-        cluster.pull_policy()
-    );
-    let changed = text.replace("image: python:3-slim\n", &image);
-    assert_ne!(changed, text);
-    changed
+    with_image(cluster, &text, "python:3-slim", "app-python")
 }
 
 /// The chart, with the image that the cluster has.

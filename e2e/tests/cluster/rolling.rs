@@ -7,7 +7,7 @@ use lockstep_e2e::cluster::{Kind, System, images, inside};
 use lockstep_e2e::scene::Outcome;
 use serde_json::json;
 
-use crate::stage::{ends_without_a_trace, is_patient, paused_shortly, quick, running_with};
+use crate::stage::{ends_without_a_trace, is_patient, paused_shortly, quick, running};
 
 /// Each partition's owner and epoch.
 fn held(system: &System) -> BTreeMap<u32, (String, u64)> {
@@ -28,7 +28,7 @@ async fn roll(system: &System, kind: &str) {
 #[test]
 fn of_a_stateful_set_only_the_partitions_of_the_replaced_pod_move() {
     inside(&images(), async |node| {
-        let mut system = running_with(node, &quick(Kind::StatefulSet, 3)).await;
+        let mut system = running(node, &quick(Kind::StatefulSet, 3)).await;
         is_patient(&system).await;
         // Only the last pod is replaced.
         let last = r#"{"spec": {"updateStrategy": {"rollingUpdate": {"partition": 2}}}}"#;
@@ -94,7 +94,7 @@ async fn evict(system: &System, pod: &str) -> Outcome<String> {
 #[test]
 fn a_deployment_is_evicted_within_its_budget_and_rolled_without_a_trace() {
     inside(&images(), async |node| {
-        let mut system = running_with(node, &quick(Kind::Deployment, 3)).await;
+        let mut system = running(node, &quick(Kind::Deployment, 3)).await;
         is_patient(&system).await;
         system.apply(BUDGET).await.unwrap();
         let counted = "--for=jsonpath={.status.disruptionsAllowed}=1";

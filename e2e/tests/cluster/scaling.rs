@@ -16,12 +16,7 @@ fn a_group_scales_its_deployment_by_draining_and_jobs_complete_beside_it() {
         system.settles(1).await.unwrap();
         system.publish(50).await.unwrap();
         for replicas in [4, 2] {
-            let flag = format!("--replicas={replicas}");
-            system
-                .kubectl(&["scale", "cg", "orders", &flag])
-                .await
-                .unwrap();
-            system.settles(replicas).await.unwrap();
+            system.scale("cg", replicas).await.unwrap();
             system.handles(100).await.unwrap();
         }
         runs_a_job(&system).await;

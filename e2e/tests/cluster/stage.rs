@@ -9,11 +9,7 @@ use lockstep_e2e::cluster::{Kind, Language, Node, Pod, System, Workload};
 pub(crate) const WITHIN: Duration = Duration::from_secs(120);
 
 /// Lockstep on a node, with so many members that are handed messages.
-pub(crate) async fn running(node: Node, kind: Kind, replicas: u32) -> System {
-    running_with(node, &Workload::new(kind, replicas)).await
-}
-
-pub(crate) async fn running_with(node: Node, workload: &Workload) -> System {
+pub(crate) async fn running(node: Node, workload: &Workload) -> System {
     let mut system = System::start(node).await.unwrap();
     system
         .install(&["controller.cleanupTimeout=10s"])

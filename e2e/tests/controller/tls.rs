@@ -43,65 +43,49 @@ async fn with_secrets() -> Stage {
     stage
 }
 
+/// With these settings the server is reached, and groups can be provided; or it cannot be reached.
+async fn reaches(stage: &Stage, nats: &NatsServer, tls: &str, reached: bool) {
+    stage.apply(&over_tls(nats, tls)).await;
+    let ready = if reached {
+        ("True", "AsExpected")
+    } else {
+        ("False", "Unreachable")
+    };
+    stage.condition(("nconn", "default"), "Ready", ready).await;
+    if reached {
+        stage.apply(&group("orders", "")).await;
+        stage.ready("orders", "NoMembers").await;
+    }
+}
+
 #[tokio::test]
 async fn a_server_is_trusted_by_the_authority_in_a_secret() {
     let stage = with_secrets().await;
     let nats = NatsServer::options().tls().start().await.unwrap();
     // Without the authority nobody vouches for the server.
-    stage.apply(&over_tls(&nats, "{}")).await;
-    stage
-        .condition(("nconn", "default"), "Ready", ("False", "Unreachable"))
-        .await;
-    let tls = "{caSecretRef: {name: authority}}";
-    stage.apply(&over_tls(&nats, tls)).await;
-    stage
-        .condition(("nconn", "default"), "Ready", ("True", "AsExpected"))
-        .await;
-    stage.apply(&group("orders", "")).await;
-    stage.ready("orders", "NoMembers").await;
+    reaches(&stage, &nats, "{}", false).await;
+    reaches(&stage, &nats, "{caSecretRef: {name: authority}}", true).await;
 }
 
 #[tokio::test]
 async fn a_server_that_asks_for_a_certificate_is_shown_the_one_of_a_secret() {
     let stage = with_secrets().await;
     let nats = NatsServer::options().mutual_tls().start().await.unwrap();
-    let without = "{caSecretRef: {name: authority}}";
-    stage.apply(&over_tls(&nats, without)).await;
-    stage
-        .condition(("nconn", "default"), "Ready", ("False", "Unreachable"))
-        .await;
+    reaches(&stage, &nats, "{caSecretRef: {name: authority}}", false).await;
     let with = "{caSecretRef: {name: authority}, clientCertSecretRef: {name: client}}";
-    stage.apply(&over_tls(&nats, with)).await;
-    stage
-        .condition(("nconn", "default"), "Ready", ("True", "AsExpected"))
-        .await;
-    stage.apply(&group("orders", "")).await;
-    stage.ready("orders", "NoMembers").await;
+    reaches(&stage, &nats, with, true).await;
 }
 
 #[tokio::test]
 async fn a_server_that_waits_for_the_handshake_is_spoken_to_first() {
     let stage = with_secrets().await;
-    let nats = NatsServer::options()
-        .mutual_tls()
-        .handshake_first()
-        .start()
-        .await
-        .unwrap();
+    let nats = NatsServer::options().mutual_tls().handshake_first();
+    let nats = nats.start().await.unwrap();
     let of = |first: bool| {
         let secrets = "caSecretRef: {name: authority}, clientCertSecretRef: {name: client}";
         format!("{{{secrets}, handshakeFirst: {first}}}")
     };
-    stage.apply(&over_tls(&nats, &of(true))).await;
-    stage
-        .condition(("nconn", "default"), "Ready", ("True", "AsExpected"))
-        .await;
-    stage.apply(&group("orders", "")).await;
-    stage.ready("orders", "NoMembers").await;
+    reaches(&stage, &nats, &of(true), true).await;
     // Who waits for the server's word first waits in vain.
-    stage.apply(&over_tls(&nats, &of(false))).await;
-    let nconn = ("nconn", "default");
-    stage
-        .condition(nconn, "Ready", ("False", "Unreachable"))
-        .await;
+    reaches(&stage, &nats, &of(false), false).await;
 }

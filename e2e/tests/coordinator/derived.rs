@@ -52,14 +52,19 @@ impl<'a> Origin<'a> {
 
     async fn with(stage: &'a Stage, change: impl FnOnce(&mut Config)) -> Self {
         let context = async_nats::jetstream::new(stage.server.connect().await.unwrap());
+        let origin = Self { stage, context };
+        origin.make(change).await;
+        origin
+    }
+
+    async fn make(&self, change: impl FnOnce(&mut Config)) {
         let mut config = Config {
             name: "OLD".to_owned(),
             subjects: vec!["old.>".to_owned()],
             ..Config::default()
         };
         change(&mut config);
-        context.create_stream(config).await.unwrap();
-        Self { stage, context }
+        self.context.create_stream(config).await.unwrap();
     }
 
     async fn publish(&self, subject: &str, payload: &str) {
@@ -99,15 +104,6 @@ impl<'a> Origin<'a> {
             }
         }
         content
-    }
-
-    async fn remake(&self) {
-        let config = Config {
-            name: "OLD".to_owned(),
-            subjects: vec!["old.>".to_owned()],
-            ..Config::default()
-        };
-        self.context.create_stream(config).await.unwrap();
     }
 }
 
@@ -462,7 +458,7 @@ async fn an_origin_that_goes_is_named_and_so_is_another_one_in_its_place() {
     .unwrap();
     assert_eq!(stage.meta("orders").await.state, GroupState::Active);
     assert_eq!(origin.content("OLD_orders").await, "abc");
-    origin.remake().await;
+    origin.make(|_| ()).await;
     let with_another = provide(&stage, &yaml).await;
     let [words] = &with_another.renewed[..] else {
         panic!("{with_another:?}")

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{SOON, Stage, connection, group};
+use crate::stage::{SOON, Stage};
 
 /// What people are told.
 const DOCS: &str = include_str!("../../../docs/kubernetes.md");
@@ -40,9 +40,7 @@ async fn is_refused_and_cured(stage: &Stage, namespace: &str, pod: &Value, cure:
 }
 
 async fn namespace(stage: &Stage, name: &str, with: &Value) {
-    stage.namespace(name).await;
-    stage.apply(&connection(name, "worker-nats")).await;
-    stage.apply(&group(name, "orders")).await;
+    stage.namespace_with_group(name).await;
     stage.answers(name).await;
     stage.apply(&with.to_string()).await;
 }

@@ -22,7 +22,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 use tokio::sync::watch;
 
-use crate::stage::{SOON, Stage, connection, group, pod};
+use crate::stage::{SOON, Stage, pod};
 
 /// A life of months in seconds: an authority is replaced about every 7 s, a certificate every 2 s.
 const FAST: Lifetimes = Lifetimes {
@@ -188,9 +188,7 @@ async fn no_pod_is_refused_while_certificates_and_authorities_change() {
         Replica::start(&stage, two).await,
     ];
     replicas[0].leads();
-    stage.namespace("shop").await;
-    stage.apply(&connection("shop", "worker-nats")).await;
-    stage.apply(&group("shop", "orders")).await;
+    stage.namespace_with_group("shop").await;
     stage.answers("shop").await;
     no_pod_is_refused(&stage, &replicas, (3, 5)).await;
     // Another one leads: it renews what the former made.

@@ -45,9 +45,7 @@ impl Stage {
         let environment = [("KUBECONFIG", kubeconfig.as_path())];
         let child = process::start_lockstep_with(&arguments, &environment, &output);
         stage.controller = Some(child.unwrap());
-        stage.namespace("shop").await;
-        stage.apply(&connection("shop", "worker-nats")).await;
-        stage.apply(&group("shop", "orders")).await;
+        stage.namespace_with_group("shop").await;
         stage.answers("shop").await;
         stage
     }
@@ -128,6 +126,13 @@ impl Stage {
         let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
             "metadata": {"name": "default", "namespace": name}});
         self.apply(&account.to_string()).await;
+    }
+
+    /// The same, with group `orders` and a connection for it.
+    pub(crate) async fn namespace_with_group(&self, name: &str) {
+        self.namespace(name).await;
+        self.apply(&connection(name, "worker-nats")).await;
+        self.apply(&group(name, "orders")).await;
     }
 
     /// Makes a pod; as the API server has it then, and what was said on the way.

@@ -10,7 +10,7 @@ use futures_util::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, PostParams};
-use lockstep_e2e::cluster::webhook_configuration;
+use lockstep_e2e::cluster::{webhook_configuration, webhook_name};
 use lockstep_e2e::scene::{Outcome, SceneError};
 use lockstep_e2e::{clock, until};
 use serde_json::json;
@@ -210,11 +210,7 @@ impl Histograms {
     async fn now(plant: &Plant, controller: &Controller) -> Outcome<Self> {
         let asked = requests::metrics(&plant.api).await?;
         let mut asked = exposition::samples(&asked, ASKED);
-        asked.retain(|(labels, _)| {
-            labels
-                .get("name")
-                .is_some_and(|name| name == "inject0.lockstep.dev")
-        });
+        asked.retain(|(labels, _)| labels.get("name") == Some(&webhook_name(0)));
         Ok(Self {
             asked,
             answered: exposition::samples(&controller.metrics().await?, ANSWERED),
