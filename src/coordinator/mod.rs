@@ -15,6 +15,7 @@ mod rebuild;
 mod report;
 mod run;
 mod single;
+pub mod standstill;
 mod start;
 mod write;
 

@@ -290,6 +290,16 @@ impl Meta {
     pub fn is_paused(&self, partition: Partition) -> bool {
         self.pause.all || self.pause.partitions.contains(&partition)
     }
+
+    /// The next generation, in which these partitions no longer stand still. P128
+    #[must_use = "nothing is lifted before it is written"]
+    pub fn lifting(&self, partitions: &BTreeSet<Partition>) -> Self {
+        let mut next = self.clone();
+        next.generation = MetaGeneration(self.generation.0 + 1);
+        let lifted = partitions.iter().map(|p| (*p, next.generation));
+        next.resumed.extend(lifted);
+        next
+    }
 }
 
 // === impl Source ===

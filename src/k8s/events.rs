@@ -67,6 +67,10 @@ reasons! {
     ProvisioningFailed,
     /// The bucket that was there is missing or another one.
     StateLost,
+    /// Partitions that stood still were lifted, as somebody asked.
+    Resumed,
+    /// What somebody asked to be resumed is not understood.
+    ResumeRefused,
     /// Partitions changed hands.
     Rebalanced,
     /// The NATS server cannot be used; the connection's conditions say why.

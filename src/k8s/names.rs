@@ -34,6 +34,9 @@ pub const RECONCILE: &str = "lockstep.dev/reconcile";
 pub const ADOPT_FROM: &str = "lockstep.dev/adopt-from";
 /// On a group: `"true"` accepts that the bucket was lost, once.
 pub const ACCEPT_STATE_LOSS: &str = "lockstep.dev/accept-state-loss";
+/// On a group: `all`, or numbers as in `0,3`: of these partitions, those that stand still are lifted,
+/// once.
+pub const RESUME: &str = "lockstep.dev/resume";
 /// Keeps an object until what it stands for is cleaned up.
 pub const FINALIZER: &str = "lockstep.dev/cleanup";
 

@@ -31,7 +31,7 @@ pub use host::unavailable;
 pub use kind::KIND_IMAGE_VARIABLE;
 pub use node::{NODE, Node, inside};
 pub use provider::{Cluster, IMAGES_VARIABLE, KUBECONFIG_VARIABLE, PROVIDER_VARIABLE, Provider};
-pub use system::{Pod, System};
+pub use system::{NATS_ON_THE_NODE, Pod, System};
 pub use workload::{Kind, Language, Workload};
 
 /// How long a command may take.

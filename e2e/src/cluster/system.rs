@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -26,7 +26,7 @@ const HISTORY: i64 = 64;
 const SOON: Duration = Duration::from_secs(120);
 
 /// Where NATS is reached, from pods by its Service and from the node.
-const NATS_ON_THE_NODE: &str = "nats://10.88.0.1:4222";
+pub const NATS_ON_THE_NODE: &str = "nats://10.88.0.1:4222";
 
 const PARTITIONS: u32 = 6;
 
@@ -196,15 +196,20 @@ impl System {
 
     /// Waits until Ready of the group has this status and reason.
     pub async fn group_is(&self, status: &str, reason: &str) -> Outcome<()> {
-        let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")]}";
-        let found = until(format!("Ready={status} {reason}"), SOON, async || {
-            let ask = ["get", "cg", "orders", "-o", path];
+        self.group_has("Ready", status, reason).await
+    }
+
+    /// Waits until this condition of the group has this status and reason.
+    pub async fn group_has(&self, condition: &str, status: &str, reason: &str) -> Outcome<()> {
+        let path = format!("jsonpath={{.status.conditions[?(@.type==\"{condition}\")]}}");
+        let found = until(format!("{condition}={status} {reason}"), SOON, async || {
+            let ask = ["get", "cg", "orders", "-o", &path];
             let shown = self
                 .kubectl(&ask)
                 .await
                 .map_err(|error| error.to_string())?;
-            let ready: serde_json::Value = serde_json::from_str(&shown).unwrap_or_default();
-            let is = ready["status"] == status && ready["reason"] == reason;
+            let now: serde_json::Value = serde_json::from_str(&shown).unwrap_or_default();
+            let is = now["status"] == status && now["reason"] == reason;
             if is { Ok(()) } else { Err(shown) }
         });
         match found.await {
@@ -265,8 +270,17 @@ impl System {
         Ok(log.write(&Record::Event { name, at })?)
     }
 
-    /// Waits until so many members own everything, and nothing is on its way.
+    /// Waits until there are so many pods, each owns something, and nothing is on its way.
     pub async fn settles(&self, members: usize) -> Outcome<()> {
+        self.settles_where(members, |pods| pods == members).await
+    }
+
+    /// Waits until so many of the pods own everything, and nothing is on its way.
+    pub async fn owned_by(&self, members: usize) -> Outcome<()> {
+        self.settles_where(members, |_| true).await
+    }
+
+    async fn settles_where(&self, members: usize, pods_are: impl Fn(usize) -> bool) -> Outcome<()> {
         let what = format!("{members} members that own everything");
         let settled = until(what, SOON, async || {
             let pods = self.pods().await.map_err(|error| error.to_string())?;
@@ -276,7 +290,7 @@ impl System {
             owners.dedup();
             let quiet = progress.is_settled();
             let of_pods = owners.iter().all(|owner| pods.contains(owner));
-            if quiet && of_pods && owners.len() == members && pods.len() == members {
+            if quiet && of_pods && owners.len() == members && pods_are(pods.len()) {
                 Ok(())
             } else {
                 Err(format!("pods {pods:?}, owners {owners:?}, quiet {quiet}"))
@@ -292,6 +306,11 @@ impl System {
                 Err(SceneError::new(format!("{late}\n{pods}\n{logs}")))
             }
         }
+    }
+
+    /// The folder of histories, which pods have as `/history`.
+    pub fn history(&self) -> &Path {
+        &self.history
     }
 
     /// What happened so far, as everybody has written it down.

@@ -7,6 +7,7 @@
     reason = "a test stops where it is surprised"
 )]
 
+mod applications;
 mod chart;
 mod life;
 mod lost_node;
@@ -15,4 +16,6 @@ mod outages;
 mod providers;
 mod rolling;
 mod scaling;
+mod sidecar;
 mod stage;
+mod suspension;

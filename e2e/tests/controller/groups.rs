@@ -62,21 +62,7 @@ async fn consumes_one(stage: &Stage) -> Child {
         .unwrap()
         .await
         .unwrap();
-    let fetched = until("the message", SOON, async || {
-        let body = serde_json::json!({"max_messages": 1, "max_wait": "1s"});
-        let answer = client
-            .post("/v1/fetch", &body)
-            .await
-            .map_err(|e| e.to_string())?;
-        let messages = answer.messages();
-        messages
-            .first()
-            .cloned()
-            .ok_or_else(|| answer.body.to_string())
-    });
-    let message = fetched
-        .await
-        .unwrap_or_else(|late| panic!("{late}\n{}", stage.logs()));
+    let message = stage.handed_over(&client).await;
     assert_eq!(
         message["subject"],
         "orders.0.a".replace('0', &message["partition"].to_string())

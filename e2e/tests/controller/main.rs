@@ -17,5 +17,6 @@ mod rights;
 mod scaling;
 mod sources;
 mod stage;
+mod standstill;
 mod tls;
 mod trouble;

@@ -103,6 +103,20 @@ impl Stage {
         (worker, SocketClient::new(&socket))
     }
 
+    /// Waits until the worker hands over a message.
+    pub(crate) async fn handed_over(&self, client: &SocketClient) -> Value {
+        let handed = until("message", SOON, async || {
+            let body = serde_json::json!({"max_messages": 1, "max_wait": "1s"});
+            let answer = client.post("/v1/fetch", &body).await;
+            let answer = answer.map_err(|error| error.to_string())?;
+            let first = answer.messages().first().cloned();
+            first.ok_or_else(|| answer.body.to_string())
+        });
+        handed
+            .await
+            .unwrap_or_else(|late| panic!("{late}\n{}", self.logs()))
+    }
+
     /// kubectl, which has to go well; what it prints.
     pub(crate) async fn kubectl(&self, arguments: &[&str]) -> String {
         let finished = self.api.kubectl(arguments).await.unwrap();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::read;
 use crate::cli::Failure;
+use crate::coordinator::provision::KUBERNETES;
 use crate::group::{GroupRef, Meta, MetaGeneration};
 use crate::nats::{Bucket, CasOutcome};
 use crate::wire::{self, keys::Key};
@@ -71,13 +72,18 @@ fn refused(group: &GroupRef, text: &str) -> String {
     )
 }
 
+/// Whether an object in Kubernetes says what the group is.
+pub(super) fn is_managed(meta: &Meta) -> bool {
+    meta.manager.starts_with(KUBERNETES)
+}
+
 /// Refuses to change a group whose description belongs to somebody else.
 pub(super) fn refuse_if_managed(
     meta: &Meta,
     group: &GroupRef,
     instead: &str,
 ) -> Result<(), Failure> {
-    if !meta.manager.starts_with("kubernetes/") {
+    if !is_managed(meta) {
         return Ok(());
     }
     Err(Failure::failed(format!(

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use clap::Args;
 
-use super::change::{Changed, change, refuse_if_managed};
+use super::change::{Changed, change, is_managed, refuse_if_managed};
 use super::read;
 use crate::cli::{CommonFlags, Failure, Runs, output, server};
-use crate::group::{GroupRef, Meta, MetaGeneration, Partition};
-use crate::nats::{Bucket, EntryValue, KeyFilter};
-use crate::wire::{self, keys::Key};
+use crate::coordinator::standstill::{Which, stopped};
+use crate::group::{GroupRef, Meta, Partition};
+use crate::nats::Bucket;
 
 /// Pause a group, or some of its partitions
 #[derive(Args, Debug)]
@@ -50,13 +50,6 @@ struct WhichFlags {
     common: CommonFlags,
 }
 
-/// Which partitions are meant.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Which {
-    All,
-    These(BTreeSet<Partition>),
-}
-
 // === impl PauseFlags ===
 
 impl PauseFlags {
@@ -80,11 +73,18 @@ impl ResumeFlags {
         let group = &self.which.group;
         let bucket = self.which.bucket().await?;
         let done = change(&bucket, group, async |meta| {
+            let which = self.which.within(meta)?;
+            let stopped = stopped(&bucket, meta).await.map_err(|e| Failure::of(&e))?;
+            // In Kubernetes pauses are the object's; what stopped by itself is anybody's to lift.
+            let next = lifted(meta, &which, stopped.clone());
+            if next != *meta && is_managed(meta) {
+                return Ok(next);
+            }
             let patch =
                 r#"kubectl patch consumergroup NAME --type merge -p '{"spec":{"paused":false}}'"#;
-            refuse_if_managed(meta, group, &format!("use `{patch}`"))?;
-            let which = self.which.within(meta)?;
-            Ok(resumed(meta, &which, &stopped(&bucket, meta).await?))
+            let instead = format!("no partition that is meant stands still; use `{patch}`");
+            refuse_if_managed(meta, group, &instead)?;
+            Ok(resumed(meta, &which, stopped))
         });
         tell(group, "resumed", done.await?)
     }
@@ -125,27 +125,6 @@ impl WhichFlags {
     }
 }
 
-/// The partitions that stand still until somebody acts, by their commit records.
-async fn stopped(bucket: &Bucket, meta: &Meta) -> Result<BTreeSet<Partition>, Failure> {
-    let entries = bucket
-        .list(&KeyFilter::AllOffsets)
-        .await
-        .map_err(|e| Failure::of(&e))?;
-    let stopped = entries.into_iter().filter_map(|entry| {
-        let (Key::Offset(p), EntryValue::Put(bytes)) = (entry.key, entry.value) else {
-            return None;
-        };
-        // What cannot be read is damage, which no resume lifts.
-        let stopped = wire::offset::decode(&bytes).ok()?.stopped?;
-        let lifted = meta
-            .resumed
-            .get(&p)
-            .is_some_and(|g| *g > stopped.generation);
-        (!lifted).then_some(p)
-    });
-    Ok(stopped.collect())
-}
-
 fn paused(meta: &Meta, which: &Which) -> Meta {
     let mut meta = meta.clone();
     match which {
@@ -156,16 +135,10 @@ fn paused(meta: &Meta, which: &Which) -> Meta {
 }
 
 /// What is meant is no longer paused; what of it stands still is lifted by the next generation.
-fn resumed(meta: &Meta, which: &Which, stopped: &BTreeSet<Partition>) -> Meta {
+fn resumed(meta: &Meta, which: &Which, stopped: BTreeSet<Partition>) -> Meta {
     let mut resumed = meta.clone();
-    let lifting = MetaGeneration(meta.generation.0 + 1);
     match which {
-        Which::All => {
-            resumed.pause = crate::group::Pause::default();
-            resumed
-                .resumed
-                .extend(stopped.iter().map(|p| (*p, lifting)));
-        }
+        Which::All => resumed.pause = crate::group::Pause::default(),
         Which::These(these) => {
             if meta.pause.all {
                 // The rest stays paused, one by one.
@@ -173,16 +146,25 @@ fn resumed(meta: &Meta, which: &Which, stopped: &BTreeSet<Partition>) -> Meta {
                 resumed.pause.partitions = Partition::all(meta.partitions()).collect();
             }
             resumed.pause.partitions.retain(|p| !these.contains(p));
-            let lifted = these.intersection(stopped);
-            resumed.resumed.extend(lifted.map(|p| (*p, lifting)));
         }
     }
-    resumed
+    lifted(&resumed, which, stopped)
+}
+
+/// What is meant and stands still is lifted by the next generation; pauses stay.
+fn lifted(meta: &Meta, which: &Which, stopped: BTreeSet<Partition>) -> Meta {
+    let these = which.of(stopped);
+    if these.is_empty() {
+        return meta.clone();
+    }
+    meta.lifting(&these)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::MetaGeneration;
+    use crate::wire;
 
     fn these(numbers: &[u32]) -> BTreeSet<Partition> {
         numbers.iter().map(|p| Partition(*p)).collect()
@@ -208,42 +190,42 @@ mod tests {
         let before = meta();
         let paused = paused(&before, &Which::All);
         assert!(paused.is_paused(Partition(3)));
-        assert_eq!(resumed(&paused, &Which::All, &these(&[])), before);
+        assert_eq!(resumed(&paused, &Which::All, these(&[])), before);
     }
 
     #[test]
     fn partitions_are_paused_and_resumed_one_by_one() {
         let some = paused(&meta(), &Which::These(these(&[0, 3])));
         assert_eq!(some.pause.partitions, these(&[0, 3]));
-        let fewer = resumed(&some, &Which::These(these(&[3])), &these(&[]));
+        let fewer = resumed(&some, &Which::These(these(&[3])), these(&[]));
         assert_eq!(fewer.pause.partitions, these(&[0]));
     }
 
     #[test]
     fn of_a_paused_group_one_partition_can_be_resumed_alone() {
         let all = paused(&meta(), &Which::All);
-        let one = resumed(&all, &Which::These(these(&[2])), &these(&[]));
+        let one = resumed(&all, &Which::These(these(&[2])), these(&[]));
         let paused: Vec<bool> = Partition::all(4).map(|p| one.is_paused(p)).collect();
         assert_eq!(paused, [true, true, false, true]);
     }
 
     #[test]
     fn what_stands_still_is_lifted_by_the_generation_that_is_about_to_be_written() {
-        let all = resumed(&meta(), &Which::All, &these(&[1, 2]));
+        let all = resumed(&meta(), &Which::All, these(&[1, 2]));
         let lifted = [
             (Partition(1), MetaGeneration(8)),
             (Partition(2), MetaGeneration(8)),
         ];
         assert_eq!(all.resumed, lifted.into());
-        let one = resumed(&meta(), &Which::These(these(&[0, 2])), &these(&[1, 2]));
+        let one = resumed(&meta(), &Which::These(these(&[0, 2])), these(&[1, 2]));
         assert_eq!(one.resumed, [(Partition(2), MetaGeneration(8))].into());
     }
 
     #[test]
     fn resuming_what_runs_changes_nothing() {
-        assert_eq!(resumed(&meta(), &Which::All, &these(&[])), meta());
+        assert_eq!(resumed(&meta(), &Which::All, these(&[])), meta());
         assert_eq!(
-            resumed(&meta(), &Which::These(these(&[1])), &these(&[])),
+            resumed(&meta(), &Which::These(these(&[1])), these(&[])),
             meta()
         );
     }

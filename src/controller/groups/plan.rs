@@ -19,6 +19,8 @@ pub(super) struct Observed {
     /// What speaks against the manifest itself.
     pub(super) violations: Vec<String>,
     pub(super) generation: i64,
+    /// Somebody asked, by an annotation, for something to be done once.
+    pub(super) asked: bool,
     pub(super) running: Option<RunningSeen>,
     pub(super) resync: Duration,
     /// The same for a group that something is missing of.
@@ -136,7 +138,7 @@ fn course(seen: &Observed) -> Course {
             && running.serial == serial
             && running.looked_ago < wait_of(seen, running.well)
     });
-    if settled {
+    if settled && !seen.asked {
         Course::Watch
     } else {
         Course::Provide
@@ -179,6 +181,7 @@ mod tests {
             connection: ConnectionSeen::Ready(7),
             violations: Vec::new(),
             generation: 3,
+            asked: false,
             running: None,
             resync: Duration::from_secs(300),
             look_sooner: Duration::from_secs(30),
@@ -210,6 +213,9 @@ mod tests {
             ..seen()
         };
         assert_eq!(plan(&changed).course, Course::Provide);
+        let mut asked = settled.clone();
+        asked.asked = true;
+        assert_eq!(plan(&asked).course, Course::Provide);
         let mut long_ago = settled;
         long_ago.resync = Duration::ZERO;
         assert_eq!(plan(&long_ago).course, Course::Provide);

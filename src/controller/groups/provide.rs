@@ -1,5 +1,6 @@
 //! What a group needs in NATS, and its coordinator: provided, and what became of it told.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
 use kube::ResourceExt;
@@ -15,9 +16,10 @@ use crate::controller::objects::{ObjectKey, annotation, reference};
 use crate::coordinator::provision::{self, Change, Missing, ProvisionError, Provisioned, Terms};
 use crate::coordinator::{
     GroupCoordinator, LEAST_SESSION_IN_PRODUCTION, STANDALONE, Settings as CoordinatorSettings,
+    standstill,
 };
 use crate::crd::{ConditionType, ConsumerGroup, Reason, ValidGroup};
-use crate::group::{BucketId, GroupEpoch};
+use crate::group::{BucketId, GroupEpoch, Partition};
 use crate::k8s::{EventKind, EventReason, K8sError, Note, names};
 
 /// Provides the group and sees to it that it has a coordinator; a stage if it could not be.
@@ -43,7 +45,10 @@ pub(super) async fn provide(
     };
     tell(object, needs, &provided);
     if provided.change == Change::Made {
-        forget_acceptance(object, key, needs).await;
+        forget(object, key, needs, names::ACCEPT_STATE_LOSS).await;
+    }
+    if let Some(asked) = annotation(&object.metadata, names::RESUME) {
+        resume(object, key, needs, &provided, asked).await;
     }
     let before = needs.running.get(key);
     let same = before.filter(|running| {
@@ -118,20 +123,64 @@ fn found(provided: &Provisioned, group: &ValidGroup) -> Found {
     }
 }
 
-/// A loss of state is accepted once: the annotation goes when the state was made anew.
-async fn forget_acceptance(object: &ConsumerGroup, key: &ObjectKey, needs: &Needs<'_>) {
-    if annotation(&object.metadata, names::ACCEPT_STATE_LOSS).is_none() {
+/// Lifts partitions that stand still, as an annotation asks; what cannot be done now is tried again.
+async fn resume(
+    object: &ConsumerGroup,
+    key: &ObjectKey,
+    needs: &Needs<'_>,
+    provided: &Provisioned,
+    asked: &str,
+) {
+    let (kind, reason, text) = match asked.parse() {
+        Err(why) => {
+            let text = format!("annotation {}: {why}", names::RESUME);
+            (EventKind::Warning, EventReason::ResumeRefused, text)
+        }
+        Ok(which) => match standstill::lift(&provided.bucket, &provided.group, &which).await {
+            Ok(lifted) => {
+                let text = in_numbers(&lifted);
+                (EventKind::Normal, EventReason::Resumed, text)
+            }
+            Err(error) => {
+                needs.running.look_again(key);
+                tracing::warn!(group = %key, %error, "partitions are not resumed yet");
+                return;
+            }
+        },
+    };
+    let note = Note {
+        kind,
+        reason,
+        action: "Resume",
+        text,
+    };
+    needs.events.record(&reference(object), note);
+    forget(object, key, needs, names::RESUME).await;
+}
+
+fn in_numbers(lifted: &BTreeSet<Partition>) -> String {
+    let numbers: Vec<String> = lifted.iter().map(ToString::to_string).collect();
+    if numbers.is_empty() {
+        "none of the partitions that are meant stands still".to_owned()
+    } else {
+        format!("partitions {} go on", numbers.join(", "))
+    }
+}
+
+/// What was asked for once is done: its annotation goes.
+async fn forget(object: &ConsumerGroup, key: &ObjectKey, needs: &Needs<'_>, name: &str) {
+    if annotation(&object.metadata, name).is_none() {
         return;
     }
     let api: Api<ConsumerGroup> = Api::namespaced(needs.client.clone(), &key.namespace);
-    let patch = json!({ "metadata": { "annotations": { names::ACCEPT_STATE_LOSS: null } } });
+    let patch = json!({ "metadata": { "annotations": { name: null } } });
     let params = kube::api::PatchParams::default();
     if let Err(error) = api
         .patch(&key.name, &params, &kube::api::Patch::Merge(&patch))
         .await
     {
         let error = K8sError::of(key, &error);
-        tracing::warn!(%error, "remove the annotation by hand: a later loss would be accepted as well");
+        tracing::warn!(%error, name, "remove the annotation by hand: it would be followed again");
     }
 }
 

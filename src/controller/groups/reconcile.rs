@@ -18,7 +18,9 @@ use super::status::Stage;
 use crate::clock;
 use crate::controller::connections::{Connections, Usable, View};
 use crate::controller::namespaces::Namespaces;
-use crate::controller::objects::{ObjectKey, deleted_since, has_finalizer, is_left_alone};
+use crate::controller::objects::{
+    ObjectKey, annotation, deleted_since, has_finalizer, is_left_alone,
+};
 use crate::controller::pods::Pods;
 use crate::controller::scaling::{Scaling, ScalingReport};
 use crate::coordinator::GroupCoordinator;
@@ -180,6 +182,7 @@ async fn observe(
         connection,
         violations: violations.iter().map(ToString::to_string).collect(),
         generation: metadata.generation.unwrap_or_default(),
+        asked: annotation(metadata, names::RESUME).is_some(),
         running,
         resync: RESYNC,
         look_sooner: LOOK_SOONER,

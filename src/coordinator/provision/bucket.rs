@@ -65,7 +65,7 @@ pub async fn read_meta(
 
 /// Writes `meta` by compare-and-set. What another process of the same manifest wrote first is as
 /// good.
-pub(super) async fn store_meta(
+pub(in crate::coordinator) async fn store_meta(
     bucket: &Bucket,
     group: &GroupRef,
     meta: &Meta,

@@ -20,6 +20,8 @@ use crate::group::{
 use crate::nats::streams::{StreamChange, StreamOwner};
 use crate::nats::{Bucket, BucketError, BucketFacts, Connection};
 
+pub(super) use bucket::store_meta;
+
 pub use bucket::read_meta;
 pub use error::{Call, ProvisionError};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::healthy_time::Healthy;
 use super::observed::{Observed, Watch};
 use crate::group::{
-    Assignment, Epoch, Formats, GroupDocument, HoldState, Incarnation, MemberDocument, MemberState,
-    Partition, Timestamp,
+    Assignment, Epoch, Formats, GroupDocument, Incarnation, MemberDocument, MemberState, Partition,
+    Timestamp,
 };
 
 /// The longest session timeout that a member may claim for itself.
@@ -199,20 +199,12 @@ pub(super) fn reads_the_formats(says: &MemberDocument) -> bool {
     meta >= in_use.meta && group >= in_use.group && offset >= in_use.offset
 }
 
-/// Partitions that stand still, or were given up, since the last heartbeat.
+/// Partitions that were given up since the last heartbeat.
 fn worth_a_look(before: &MemberDocument, says: &MemberDocument) -> BTreeSet<Partition> {
-    let stopped = |d: &MemberDocument| -> BTreeSet<(Partition, Epoch)> {
-        let held = d.held.iter().filter(|h| h.state == HoldState::Stopped);
-        held.map(|h| (h.partition, h.epoch)).collect()
-    };
     let unclean = |d: &MemberDocument| -> BTreeSet<(Partition, Epoch)> {
         let released = d.released.iter().filter(|r| !r.clean);
         released.map(|r| (r.partition, r.epoch)).collect()
     };
-    let changed = &stopped(says) ^ &stopped(before);
     let fresh = &unclean(says) - &unclean(before);
-    changed
-        .union(&fresh)
-        .map(|(partition, _)| *partition)
-        .collect()
+    fresh.into_iter().map(|(partition, _)| partition).collect()
 }

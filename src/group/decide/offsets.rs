@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::group::{Epoch, OffsetRecord, Partition, StopReason};
+use crate::group::{Epoch, Held, HoldState, OffsetRecord, Partition, StopReason};
 
 /// What is known of the commit records.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +67,33 @@ impl Offsets {
     /// Something happened to this partition: it is worth another look.
     pub(super) fn suspect(&mut self, partition: Partition) {
         self.suspects.insert(partition);
+    }
+
+    /// What a member says of what it holds. It may say so before it has written it: what was read is
+    /// looked at again until it agrees. P128a
+    pub(super) fn hear(&mut self, held: &[Held]) {
+        for held in held {
+            let stands_still = match held.state {
+                HoldState::Feeding => false,
+                HoldState::Stopped => true,
+                HoldState::Claiming
+                | HoldState::Paused
+                | HoldState::Revoking
+                | HoldState::Suspended => continue,
+            };
+            let differs = self
+                .read
+                .get(&held.partition)
+                .is_some_and(|fact| match fact {
+                    OffsetFact::Present { epoch, stopped } => {
+                        held.epoch >= *epoch && stopped.is_some() != stands_still
+                    }
+                    OffsetFact::Absent | OffsetFact::Damaged(_) => false,
+                });
+            if differs {
+                self.suspect(held.partition);
+            }
+        }
     }
 
     /// What was absent or damaged is worth another look: somebody may have mended it.

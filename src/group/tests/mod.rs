@@ -9,5 +9,6 @@ mod member;
 mod properties;
 mod same_id;
 mod seeding;
+mod standing_still;
 mod who_coordinates;
 mod who_is_alive;
