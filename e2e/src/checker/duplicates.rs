@@ -4,19 +4,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Expectations;
-use super::prepared::{Commit, Prepared};
+use super::prepared::{Commit, Prepared, Step};
 use super::verdict::{Rule, Violation};
 
 /// Messages that more than one epoch saw, counted once per further epoch; and what is wrong.
 pub(crate) fn check(history: &Prepared, expect: &Expectations) -> (u64, Vec<Violation>) {
     let mut violations = committed_is_not_seen_again(history);
     let epochs = epochs_of_messages(history);
+    let given_back = given_back(history);
     let mut repeats: BTreeMap<(u32, u64), u64> = BTreeMap::new();
     for ((partition, sequence), epochs) in &epochs {
         let epochs: Vec<u64> = epochs.iter().copied().collect();
         for pair in epochs.windows(2) {
             *repeats.entry((*partition, pair[1])).or_default() += 1;
-            if clean_between(history, *partition, pair[0], pair[1]) {
+            let retry = given_back.contains(&(*partition, *sequence, pair[0]));
+            if !retry && clean_between(history, *partition, pair[0], pair[1]) {
                 let text = format!(
                     "sequence {sequence} was seen at epoch {} and again at epoch {}, although \
                      the hand-over was clean",
@@ -42,6 +44,24 @@ fn epochs_of_messages(history: &Prepared) -> BTreeMap<(u32, u64), BTreeSet<u64>>
         epochs.entry(place).or_default().insert(sighting.epoch);
     }
     epochs
+}
+
+/// What the application gave back in an epoch, and was not handed again in it, by partition, sequence
+/// and epoch: who has the partition next tries it again, and duplicates nothing.
+fn given_back(history: &Prepared) -> BTreeSet<(u32, u64, u64)> {
+    let mut given_back = BTreeSet::new();
+    for step in &history.steps {
+        match step {
+            Step::Nacking(nack) => {
+                given_back.insert((nack.partition, nack.sequence, nack.epoch));
+            }
+            Step::Seen(seen) => {
+                given_back.remove(&(seen.partition, seen.sequence, seen.epoch));
+            }
+            Step::Acking(_) | Step::Acked(_) => {}
+        }
+    }
+    given_back
 }
 
 /// Whether every grant after `from` up to `to` is known, and none of them was unclean.

@@ -368,14 +368,30 @@ fn the_end_has_to_be_committed() {
     assert!(judge(&without(end), &stopped).passed);
 }
 
-#[test]
-fn a_clean_hand_over_has_no_duplicates() {
-    let clean = changed(|record| {
+/// The same, but for that every hand-over is said to have been clean.
+fn said_to_be_clean(mut records: Vec<Record>) -> Vec<Record> {
+    for record in &mut records {
         if let Record::Granted { unclean, .. } = record {
             *unclean = false;
         }
-    });
-    assert_broken(&clean, Rule::DuplicateAfterClean);
+    }
+    records
+}
+
+#[test]
+fn a_clean_hand_over_has_no_duplicates() {
+    assert_broken(&said_to_be_clean(story()), Rule::DuplicateAfterClean);
+}
+
+#[test]
+fn what_was_given_back_is_tried_again_after_a_clean_hand_over() {
+    let given_back = [Publish, See, Nack, Unclean, See, Acks, Commit];
+    let verdict = verdict(&said_to_be_clean(Model::history(2, &given_back)));
+    assert!(verdict.passed && verdict.duplicates == 1, "{verdict}");
+    // Handed over again before, it is in somebody's hands.
+    let again = [Publish, See, Nack, See, Unclean, See, Acks, Commit];
+    let again = said_to_be_clean(Model::history(2, &again));
+    assert_broken(&again, Rule::DuplicateAfterClean);
 }
 
 #[test]
