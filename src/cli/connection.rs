@@ -162,7 +162,7 @@ impl ConnectionFlags {
     }
 }
 
-fn parse_prefix(given: &str) -> Result<String, String> {
+pub(super) fn parse_prefix(given: &str) -> Result<String, String> {
     let chars = given
         .bytes()
         .all(|b| b.is_ascii_alphanumeric() || b == b'-');

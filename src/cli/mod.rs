@@ -14,6 +14,7 @@ mod group;
 mod host;
 mod output;
 mod partition_of;
+mod permissions;
 mod publish;
 mod server;
 mod signals;
@@ -54,6 +55,7 @@ enum Command {
     Worker(worker::Flags),
     PartitionOf(partition_of::Flags),
     Crd(crd::Flags),
+    Permissions(permissions::Flags),
     Completions(completions::Flags),
 }
 
@@ -101,6 +103,7 @@ fn run(command: Command) -> Result<(), Failure> {
             Command::Worker(flags) => flags.run().await,
             Command::PartitionOf(flags) => flags.run().await,
             Command::Crd(flags) => flags.run(),
+            Command::Permissions(flags) => flags.run(),
             Command::Completions(flags) => flags.run(),
         }
     })

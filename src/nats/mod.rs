@@ -13,6 +13,7 @@ mod credentials;
 mod feed;
 mod follow;
 mod options;
+pub mod permissions;
 mod publish;
 mod reader;
 mod secret_folder;

@@ -1,5 +1,8 @@
-//! NATS users with exactly the permissions that docs/operations.md lists for the controller and for a
-//! worker: a group is made, used and deleted, and the server refuses nothing.
+//! NATS users with exactly the permissions that `lockstep permissions` prints, as docs/operations.md
+//! lists them: a group is made, used, looked at and deleted, and the server refuses nothing. And nobody
+//! may do what is another's to do.
+
+use std::collections::BTreeSet;
 
 use lockstep_e2e::children::Child;
 use lockstep_e2e::socket_client::SocketClient;
@@ -49,21 +52,38 @@ fn filled_in(subject: &str) -> String {
     tokens.collect::<Vec<_>>().join(".")
 }
 
-fn user(name: &str, [publish, subscribe]: &[Vec<String>; 2]) -> String {
-    format!(
-        "{{user: {name}, password: secret, permissions: {{publish: {}, subscribe: {}}}}}\n",
-        json!(publish),
-        json!(subscribe)
-    )
+/// What `lockstep permissions` prints for a role of the group of these tests.
+async fn printed(role: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("orders.yaml");
+    std::fs::write(&file, crate::stage::group("orders", DELETE)).unwrap();
+    let file = file.display().to_string();
+    let printed = process::run_lockstep(&["permissions", role, &file])
+        .await
+        .unwrap();
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
+    printed.stdout
 }
 
-/// A server with the two, and with somebody who may do anything.
-async fn server(controller: &[Vec<String>; 2]) -> NatsServer {
-    let worker = documented("worker");
+/// The subjects in a configuration, in their order.
+fn quoted(configuration: &str) -> Vec<String> {
+    let words = configuration.split('"').skip(1).step_by(2);
+    words.map(str::to_owned).collect()
+}
+
+const DELETE: &str = "  deletionPolicy: Delete\n";
+
+/// A server with users of each role, the controller's as given, and with somebody who may do anything.
+async fn server(controller: &str) -> NatsServer {
+    let users = [
+        ("controller", controller.to_owned()),
+        ("worker", printed("worker").await),
+        ("cli", printed("cli").await),
+    ];
+    let users = users.map(|(name, needs)| format!("{{user: {name}, password: secret\n{needs}}}\n"));
     let users = format!(
-        "authorization {{ users: [\n{{user: root, password: secret}}\n{}{}] }}",
-        user("controller", controller),
-        user("worker", &worker)
+        "authorization {{ users: [\n{{user: root, password: secret}}\n{}] }}",
+        users.concat()
     );
     NatsServer::options().config(&users).start().await.unwrap()
 }
@@ -88,8 +108,7 @@ async fn stage(nats: &NatsServer) -> Stage {
     let mut stage = Stage::without_controller().await;
     stage.controller("c1");
     stage.apply(&guarded(&nats.url())).await;
-    let spec = "  deletionPolicy: Delete\n";
-    stage.apply(&crate::stage::group("orders", spec)).await;
+    stage.apply(&crate::stage::group("orders", DELETE)).await;
     stage
 }
 
@@ -128,8 +147,8 @@ async fn handle_one(client: &SocketClient) -> Result<Value, String> {
 }
 
 #[tokio::test]
-async fn the_documented_permissions_suffice_for_a_whole_life() {
-    let nats = server(&documented("controller")).await;
+async fn the_printed_permissions_suffice_for_a_whole_life() {
+    let nats = server(&printed("controller").await).await;
     let stage = stage(&nats).await;
     stage.ready("orders", "NoMembers").await;
 
@@ -142,6 +161,14 @@ async fn the_documented_permissions_suffice_for_a_whole_life() {
     let token = handled
         .await
         .unwrap_or_else(|late| panic!("{late}\n{}\n{:#?}", worker.tail(), refusals(&nats)));
+    for look in [
+        "list",
+        "describe orders",
+        "members orders",
+        "offsets orders",
+    ] {
+        looks(&stage, &nats, look).await;
+    }
     // A member that leaves commits first.
     worker.terminate(SOON).await.unwrap();
     let record = format!("$KV.{BUCKET}.offset.{}", token["partition"]);
@@ -163,11 +190,10 @@ async fn the_documented_permissions_suffice_for_a_whole_life() {
 /// The check above can fail: without one of them the server refuses, and the group says so.
 #[tokio::test]
 async fn a_permission_that_is_missing_is_named_in_the_status() {
-    let [mut publish, subscribe] = documented("controller");
-    let before = publish.len();
-    publish.retain(|subject| !subject.contains("STREAM.CREATE"));
-    assert_eq!(publish.len(), before - 1);
-    let nats = server(&[publish, subscribe]).await;
+    let all = printed("controller").await;
+    let without = all.replace("\"$JS.API.STREAM.CREATE.*\"\n", "\n");
+    assert_eq!(quoted(&without).len(), quoted(&all).len() - 1);
+    let nats = server(&without).await;
     let stage = stage(&nats).await;
     let text = stage
         .condition(("cg", "orders"), "Ready", ("False", "Provisioning"))
@@ -183,14 +209,133 @@ async fn a_permission_that_is_missing_is_named_in_the_status() {
     refused.await.unwrap();
 }
 
+/// Looks at groups with the command line, as its own user.
+async fn looks(stage: &Stage, nats: &NatsServer, what: &str) {
+    let password = stage.api.folder().join("password").display().to_string();
+    let url = nats.url();
+    let mut words = vec!["group"];
+    words.extend(what.split(' '));
+    words.extend(["--nats-url", &url, "--nats-user", "cli"]);
+    words.extend(["--nats-password-file", &password]);
+    let looked = process::run_lockstep(&words).await.unwrap();
+    assert_eq!(looked.code, Some(0), "{what}: {}", looked.stderr);
+}
+
+/// What each role must not do, whatever its program asks for: publish, then subscribe.
+const FORBIDDEN: [(&str, &[&str], &[&str]); 3] = [
+    (
+        "worker",
+        &[
+            "$KV.lockstep_default_orders.meta",
+            "$KV.lockstep_default_orders.group",
+            "$KV.lockstep_default_orders.candidate.x",
+            "$KV.lockstep_default_other.member.x",
+            "$KV.lockstep_default_other.offset.0",
+            "$JS.API.STREAM.CREATE.NEW",
+            "$JS.API.STREAM.UPDATE.ORDERS",
+            "$JS.API.STREAM.DELETE.ORDERS",
+            "$JS.API.STREAM.PURGE.ORDERS",
+            "$JS.API.STREAM.MSG.DELETE.ORDERS",
+            "$JS.API.STREAM.INFO.OTHERS",
+            "$JS.API.CONSUMER.CREATE.OTHERS.x",
+            "orders.a",
+        ],
+        &[
+            ">",
+            "orders.*",
+            "_INBOX.lockstep.controller.>",
+            "_INBOX.lockstep.default.other.>",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "$KV.lockstep_default_orders.meta",
+            "$KV.lockstep_default_orders.offset.0",
+            "$KV.lockstep_default_orders.member.x",
+            "$JS.API.CONSUMER.CREATE.ORDERS.x.orders.*.*",
+            "$JS.API.CONSUMER.DELETE.ORDERS.x",
+            "$JS.API.STREAM.MSG.GET.ORDERS",
+            "$JS.API.STREAM.DELETE.KV_lockstep_default_orders",
+            "$JS.API.STREAM.PURGE.KV_lockstep_default_orders",
+        ],
+        &[
+            ">",
+            "_INBOX.lockstep.default.orders.>",
+            "_INBOX.lockstep.controller.>",
+        ],
+    ),
+    (
+        "controller",
+        &[
+            "$KV.lockstep_default_orders.member.x",
+            "$JS.API.STREAM.PURGE.ORDERS",
+            "$JS.API.STREAM.MSG.DELETE.ORDERS",
+            "orders.a",
+        ],
+        &[
+            ">",
+            "_INBOX.lockstep.default.orders.>",
+            "_INBOX.lockstep.cli.>",
+        ],
+    ),
+];
+
+#[tokio::test]
+async fn no_role_may_do_what_is_anothers() {
+    let nats = server(&printed("controller").await).await;
+    for (role, publish, subscribe) in FORBIDDEN {
+        let before = refusals(&nats).len();
+        let who = async_nats::ConnectOptions::with_user_and_password(role.into(), "secret".into());
+        let client = who.connect(nats.url()).await.unwrap();
+        for subject in publish {
+            client.publish(*subject, "{}".into()).await.unwrap();
+        }
+        for subject in subscribe {
+            client.subscribe(*subject).await.unwrap();
+        }
+        client.flush().await.unwrap();
+        let expected = publish.iter().chain(subscribe);
+        until(format!("refusals of the {role}"), SOON, async || {
+            let refused = refusals(&nats).split_off(before);
+            let named = |subject: &&&str| {
+                !refused
+                    .iter()
+                    .any(|line| line.contains(&format!("\"{subject}\"")))
+            };
+            let missing: Vec<_> = expected.clone().filter(named).collect();
+            if missing.is_empty() {
+                Ok(())
+            } else {
+                Err(format!("may: {missing:?} of {refused:#?}"))
+            }
+        })
+        .await
+        .unwrap();
+    }
+}
+
+/// The table in docs/operations.md says what is printed.
+#[tokio::test]
+async fn what_is_printed_is_what_is_documented() {
+    for (role, row) in [
+        ("controller", "controller"),
+        ("worker", "worker"),
+        ("coordinator", "coordinator"),
+    ] {
+        let documented: BTreeSet<String> = documented(row).into_iter().flatten().collect();
+        let printed: BTreeSet<String> = quoted(&printed(role).await).into_iter().collect();
+        assert_eq!(printed, documented, "{role}");
+    }
+}
+
 /// docs/kubernetes.md shows the same, filled in.
-#[test]
-fn the_shown_configuration_is_what_is_documented() {
+#[tokio::test]
+async fn the_shown_configuration_is_what_is_printed() {
     let text = std::fs::read_to_string(repository().join("docs/kubernetes.md")).unwrap();
     let block = text.split("```conf\n").nth(1).unwrap();
-    let block = block.split("```").next().unwrap();
-    let shown = block.split('"').skip(1).step_by(2).map(str::to_owned);
-    let documented = ["controller", "worker"].map(documented);
-    let documented: Vec<String> = documented.into_iter().flatten().flatten().collect();
-    assert_eq!(shown.collect::<Vec<_>>(), documented);
+    let shown = quoted(block.split("```").next().unwrap());
+    let mut all = quoted(&printed("controller").await);
+    all.extend(quoted(&printed("worker").await));
+    assert_eq!(shown, all);
 }

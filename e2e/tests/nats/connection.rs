@@ -60,6 +60,23 @@ async fn a_password_from_a_file_is_used_and_a_wrong_one_is_named() {
 }
 
 #[tokio::test]
+async fn a_token_from_a_folder_is_used_and_a_wrong_one_is_named() {
+    let token = "authorization { token: \"st ep\" }";
+    let server = NatsServer::options().config(token).start().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let with = |content| {
+        file(folder.path(), "token", content);
+        Options {
+            auth: Auth::Folder(SecretFolder::new(folder.path())),
+            ..Options::for_url(server.url())
+        }
+    };
+    is_usable(&with("st ep\n")).await;
+    let why = complaint(&attempt(&with("wrong")).await).await;
+    assert!(why.contains("refuses these credentials"), "{why}");
+}
+
+#[tokio::test]
 async fn an_nkey_from_a_file_is_used() {
     // A pair made for this test alone.
     let seed = "SUAFJN6T5IZDC43MFYWGCSGBAYJUKTSYMTF36MTS3E45GMXOQKHZP66BWM";
