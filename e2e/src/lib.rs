@@ -13,6 +13,7 @@ pub mod http;
 pub mod image;
 pub mod nats_cluster;
 pub mod nats_server;
+pub mod network;
 pub mod ports;
 pub mod process;
 pub mod proxy;

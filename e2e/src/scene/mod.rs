@@ -20,6 +20,7 @@ use crate::children::{self, Child};
 use crate::history::{self, Log, Record};
 use crate::nats_cluster::NatsCluster;
 use crate::nats_server::NatsServer;
+use crate::network::Node;
 use crate::process::{self, Finished};
 use crate::publisher::{Load, Publisher};
 use crate::until::until_sync;
@@ -108,14 +109,14 @@ impl Scene {
     }
 
     /// Servers and an auditor; nobody has made the group yet.
-    pub async fn prepare(manifest: Manifest, servers: NatsCluster) -> Outcome<Self> {
+    pub async fn prepare(manifest: Manifest, mut servers: NatsCluster) -> Outcome<Self> {
         let folder = tempfile::Builder::new()
             .prefix("lockstep-scene-")
             .tempdir()?;
         std::fs::create_dir(folder.path().join("history"))?;
         std::fs::write(folder.path().join("group.yaml"), manifest.yaml())?;
         let histories = folder.path().join("history");
-        let client = servers.connect().await?;
+        let client = servers.connect_as(&Node::witness("auditor")).await?;
         let auditor = Auditor::start(client, &manifest.bucket(), &histories.join("bucket.jsonl"))?;
         let events = Log::open(&histories.join("events.jsonl"))?;
         Ok(Self {
@@ -130,6 +131,11 @@ impl Scene {
         })
     }
 
+    /// What the process of this name is to connect to.
+    fn url_of(&mut self, name: &str) -> Outcome<String> {
+        Ok(self.servers.urls_for(&Node::client(name))?.join(","))
+    }
+
     /// A file or folder of the scene.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
@@ -138,7 +144,7 @@ impl Scene {
     /// Starts a coordinator of this name.
     pub fn add_coordinator(&mut self, name: &str) -> Outcome<()> {
         let manifest = self.path("group.yaml").display().to_string();
-        let url = self.servers.url();
+        let url = self.url_of(name)?;
         let arguments = [
             "coordinator",
             "--create",
@@ -157,7 +163,7 @@ impl Scene {
 
     /// Waits until the bucket is there, and makes it keep history.
     pub async fn group_exists(&mut self) -> Outcome<()> {
-        let client = self.servers.connect().await?;
+        let client = self.servers.connect_as(&Node::witness("auditor")).await?;
         let bucket = self.manifest.bucket();
         let logs = self.logs();
         let made = until("bucket", Duration::from_secs(20), async || {
@@ -177,7 +183,7 @@ impl Scene {
         let group = self.manifest.name.clone();
         let place = member::Place {
             group,
-            url: self.servers.url(),
+            url: self.url_of(name)?,
             folder: self.path(""),
         };
         let member = Member::start(name, id, place, application)?;
@@ -214,7 +220,7 @@ impl Scene {
             keys: (0..keys).map(|key| format!("{prefix}-{key}")).collect(),
             rate,
         };
-        let client = self.servers.connect().await?;
+        let client = self.servers.connect_as(&Node::witness("publisher")).await?;
         let log = self.path("history/published.jsonl");
         self.publisher = Some(Publisher::start(client, load, &log)?);
         Ok(())
