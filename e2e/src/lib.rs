@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod history;
 pub mod http;
 pub mod image;
+pub mod matrix;
 pub mod nats_cluster;
 pub mod nats_server;
 pub mod network;

@@ -7,6 +7,9 @@ use crate::network::{Network, Node};
 use crate::ports;
 use crate::until::{TimedOut, until};
 
+/// Names how many servers tests take that would do with one: 1, or 3 that replicate.
+pub const COUNT_VARIABLE: &str = "LOCKSTEP_NATS_SERVERS";
+
 /// How long an election may take; 4-9 s are normal.
 const ELECTION_WITHIN: Duration = Duration::from_secs(40);
 
@@ -77,6 +80,22 @@ impl NatsCluster {
             servers,
             network: Some(network),
         })
+    }
+
+    /// One server, or as many as [`COUNT_VARIABLE`] names, for tests that do not care.
+    pub async fn usual() -> Result<Self, StartError> {
+        match std::env::var(COUNT_VARIABLE)
+            .ok()
+            .and_then(|count| count.parse().ok())
+        {
+            None | Some(1) => Ok(Self::of(NatsServer::start().await?)),
+            Some(several) => Self::start(several).await,
+        }
+    }
+
+    /// How many replicas a stream can have: one on each server.
+    pub fn replicas(&self) -> u32 {
+        u32::try_from(self.servers.len()).unwrap_or(1)
     }
 
     /// A single server, where several would do as well.
