@@ -4,6 +4,7 @@
 //! process id, and, should the test itself be killed, by the kernel (see [`children`]).
 
 pub mod auditor;
+pub mod chaos;
 pub mod checker;
 pub mod children;
 pub mod clock;

@@ -85,6 +85,13 @@ impl Network {
         }
     }
 
+    /// Loses the next bytes that servers say to a client.
+    pub fn lose(&self, client: &str, bytes: u64) {
+        for link in self.of(client) {
+            link.lose_to_client(bytes);
+        }
+    }
+
     /// Every link carries again; what was held back arrives.
     pub fn heal(&self) {
         for link in self.links.values() {
