@@ -3,10 +3,10 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster lint fmt clean
+.PHONY: help tools tools-nats-versions tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster chaos soak lint fmt clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' Makefile
 
 tools: tools/bin/.stamp ## build the pinned nats-server and nats CLI into tools/bin (once)
 
@@ -14,6 +14,9 @@ tools/bin/.stamp: tools/go.mod tools/go.sum
 	@mkdir -p tools/bin
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o bin/ tool
 	@touch $@
+
+tools-nats-versions: ## fetch the older nats-servers of the version matrix into tools/bin (once)
+	@python3 tools/nats_versions.py tools/nats-versions.txt tools/bin
 
 tools-kube: tools/bin/.kube ## build etcd and Kubernetes, one program, into tools/bin (once, about 7 minutes)
 
@@ -86,6 +89,17 @@ demo-local: tools ## a group without Kubernetes: members join, leave and are kil
 
 bench-cluster: tools-kube tools-helm images ## measure what the controller takes, the webhook, a rolling update (about 15 minutes)
 	@target/debug/cluster-bench target/static/x86_64-unknown-linux-gnu/image/lockstep
+
+MINUTES ?= 10
+SEED ?= $(shell date +%s)
+
+chaos: tools ## faults of the whole catalogue in a seeded order (MINUTES=n SEED=n)
+	cargo build --workspace --bins --locked
+	@target/debug/chaos --minutes $(MINUTES) --seed $(SEED)
+
+soak: tools ## one group under load and faults for long; nothing may grow (MINUTES=n SEED=n)
+	cargo build --workspace --bins --locked
+	@target/debug/soak $(MINUTES) $(SEED)
 
 lint: ## formatting, clippy and documentation, with warnings as errors
 	cargo fmt --all --check

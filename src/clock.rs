@@ -18,11 +18,13 @@ pub fn now() -> Timestamp {
     Timestamp(Duration::new(seconds, nanos))
 }
 
-/// Waits until this moment; for ever if there is none.
+/// Waits until this moment; for ever if there is none. A moment that has passed gives way to other
+/// tasks now and then, so that whoever comes back to it again and again starves nobody.
 pub async fn until(deadline: Option<Timestamp>) {
     let Some(deadline) = deadline else {
         return std::future::pending().await;
     };
+    tokio::task::coop::consume_budget().await;
     loop {
         let remaining = deadline.remaining(now());
         if remaining.is_zero() {
@@ -54,5 +56,22 @@ mod tests {
         until(Some(deadline)).await;
         assert!(now() >= deadline);
         until(Some(deadline)).await; // a past one does not wait
+    }
+
+    #[tokio::test]
+    async fn who_comes_back_to_a_past_deadline_again_and_again_starves_nobody() {
+        let past = Some(now());
+        let others_had_a_turn = std::cell::Cell::new(false);
+        let spin = async {
+            for _ in 0..10_000 {
+                until(past).await;
+                if others_had_a_turn.get() {
+                    return true;
+                }
+            }
+            false
+        };
+        let (gave_way, ()) = tokio::join!(spin, async { others_had_a_turn.set(true) });
+        assert!(gave_way);
     }
 }

@@ -93,7 +93,22 @@ async fn request(
 impl Auditor {
     /// Follows the bucket `KV_<bucket>` from its beginning, also before it exists.
     pub fn start(client: async_nats::Client, bucket: &str, log: &Path) -> std::io::Result<Self> {
-        let (report, progress) = watch::channel(Progress::default());
+        Self::start_after(0, client, bucket, log)
+    }
+
+    /// As [`Self::start`], of a bucket that took another one's place: its revisions are counted
+    /// from where the other one's ended, so that they can be told apart and stay in order.
+    pub fn start_after(
+        before: u64,
+        client: async_nats::Client,
+        bucket: &str,
+        log: &Path,
+    ) -> std::io::Result<Self> {
+        let known = Progress {
+            revision: before,
+            ..Progress::default()
+        };
+        let (report, progress) = watch::channel(known);
         let log = Log::open(log)?;
         let stream = format!("KV_{bucket}");
         let mut task = JoinSet::new();
@@ -104,6 +119,7 @@ impl Auditor {
                 log,
                 report,
                 epochs: BTreeMap::new(),
+                before,
             },
         ));
         Ok(Self { progress, task })
@@ -126,15 +142,19 @@ struct Audit {
     report: watch::Sender<Progress>,
     /// The newest grant that was seen of each partition.
     epochs: BTreeMap<u32, Assignment>,
+    /// What is added to the bucket's own revisions.
+    before: u64,
 }
 
 async fn follow(client: async_nats::Client, stream: String, mut audit: Audit) {
     let mut next = 1;
     loop {
         match fetch(&client, &stream, next).await {
-            Ok(Some(revision)) => {
-                let (sequence, missed) = (revision.sequence, revision.sequence - next);
-                next = sequence + 1;
+            Ok(Some(mut revision)) => {
+                let missed = revision.sequence - next;
+                next = revision.sequence + 1;
+                revision.sequence += audit.before;
+                let sequence = revision.sequence;
                 let odd = audit.take(revision).err();
                 audit.report.send_modify(|progress| {
                     progress.revision = sequence;

@@ -200,6 +200,43 @@ pub fn read_folder(folder: &Path) -> io::Result<Vec<Record>> {
     Ok(records)
 }
 
+/// Parts a history in two, where the sequences of a stream began to mean something else: what
+/// happened until `ended`, and what came then. `second` was published into the second one. Who
+/// owned what is part of both.
+pub fn split(all: Vec<Record>, second: &[Record], ended: At) -> (Vec<Record>, Vec<Record>) {
+    let (mut before, mut after) = (Vec::new(), second.to_vec());
+    for record in all {
+        match &record {
+            Record::Published { .. } if second.contains(&record) => {}
+            Record::Published { .. } => before.push(record),
+            Record::Granted { .. } | Record::Member { .. } => {
+                before.push(record.clone());
+                after.push(record);
+            }
+            Record::Seen { at, .. } | Record::Commit { at, .. } | Record::Event { at, .. } => {
+                if *at <= ended {
+                    &mut before
+                } else {
+                    &mut after
+                }
+                .push(record);
+            }
+            Record::Acking(ack)
+            | Record::Acked(ack)
+            | Record::Refused(ack)
+            | Record::Nacking(ack) => {
+                if ack.at <= ended {
+                    &mut before
+                } else {
+                    &mut after
+                }
+                .push(record);
+            }
+        }
+    }
+    (before, after)
+}
+
 /// The newest message of each partition that was published.
 pub fn last_published(records: &[Record]) -> BTreeMap<u32, u64> {
     let published = records.iter().filter_map(|record| {

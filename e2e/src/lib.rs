@@ -4,6 +4,7 @@
 //! process id, and, should the test itself be killed, by the kernel (see [`children`]).
 
 pub mod auditor;
+pub mod chaos;
 pub mod checker;
 pub mod children;
 pub mod clock;
@@ -11,8 +12,10 @@ pub mod cluster;
 pub mod history;
 pub mod http;
 pub mod image;
+pub mod matrix;
 pub mod nats_cluster;
 pub mod nats_server;
+pub mod network;
 pub mod ports;
 pub mod process;
 pub mod proxy;

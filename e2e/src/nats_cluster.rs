@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use crate::nats_server::{self, NatsServer, Options, StartError};
+use crate::network::{Network, Node};
 use crate::ports;
 use crate::until::{TimedOut, until};
+
+/// Names how many servers tests take that would do with one: 1, or 3 that replicate.
+pub const COUNT_VARIABLE: &str = "LOCKSTEP_NATS_SERVERS";
 
 /// How long an election may take; 4-9 s are normal.
 const ELECTION_WITHIN: Duration = Duration::from_secs(40);
@@ -14,6 +18,8 @@ const ELECTION_WITHIN: Duration = Duration::from_secs(40);
 pub struct NatsCluster {
     /// Its servers; any of them can be killed, paused and restarted.
     pub servers: Vec<NatsServer>,
+    /// The links between them, and to them, where the cluster is [`Self::divisible`].
+    pub network: Option<Network>,
 }
 
 impl NatsCluster {
@@ -43,14 +49,113 @@ impl NatsCluster {
         for server in &mut servers {
             server.wait_until_ready().await?;
         }
-        Ok(Self { servers })
+        Ok(Self {
+            servers,
+            network: None,
+        })
+    }
+
+    /// One server, or several, with a proxy on every link: between them, and to each client that
+    /// takes its addresses from [`Self::urls_for`].
+    pub async fn divisible(size: usize, options: Vec<Options>) -> Result<Self, StartError> {
+        let mut network = Network::default();
+        let ports: Vec<u16> = (0..size).filter_map(|_| ports::free()).collect();
+        let mut servers = Vec::new();
+        for (index, options) in options.into_iter().take(size).enumerate() {
+            let routes = routes(&mut network, index, &ports)
+                .map_err(nats_server::system("opening a proxy"))?;
+            let options = match routes {
+                Some(routes) => options.config(&routes),
+                None => options,
+            };
+            servers.push(NatsServer::prepare(options)?);
+        }
+        for server in &mut servers {
+            server.spawn()?;
+        }
+        for server in &mut servers {
+            server.wait_until_ready().await?;
+        }
+        Ok(Self {
+            servers,
+            network: Some(network),
+        })
+    }
+
+    /// One server, or as many as [`COUNT_VARIABLE`] names, for tests that do not care.
+    pub async fn usual() -> Result<Self, StartError> {
+        match std::env::var(COUNT_VARIABLE)
+            .ok()
+            .and_then(|count| count.parse().ok())
+        {
+            None | Some(1) => Ok(Self::of(NatsServer::start().await?)),
+            Some(several) => Self::start(several).await,
+        }
+    }
+
+    /// How many replicas a stream can have: one on each server.
+    pub fn replicas(&self) -> u32 {
+        u32::try_from(self.servers.len()).unwrap_or(1)
     }
 
     /// A single server, where several would do as well.
     pub fn of(server: NatsServer) -> Self {
         Self {
             servers: vec![server],
+            network: None,
         }
+    }
+
+    /// The addresses that this node uses: its own links where the cluster is
+    /// [`Self::divisible`].
+    pub fn urls_for(&mut self, node: &Node) -> std::io::Result<Vec<String>> {
+        let Some(network) = &mut self.network else {
+            return Ok(self.urls());
+        };
+        let ports = self.servers.iter().map(NatsServer::port).enumerate();
+        ports
+            .map(|(index, port)| Ok(format!("nats://{}", network.link(node, index, port)?)))
+            .collect()
+    }
+
+    /// A client that survives the loss of a server, at a node of its own.
+    pub async fn connect_as(&mut self, node: &Node) -> std::io::Result<async_nats::Client> {
+        let urls = self.urls_for(node)?;
+        let connected = nats_server::patient().connect(urls).await;
+        connected.map_err(std::io::Error::other)
+    }
+
+    /// Parts a server from the others, with these clients on its side; nothing where nothing can
+    /// be parted.
+    pub fn isolate(&self, server: usize, with: &[&str]) {
+        if let Some(network) = &self.network {
+            let clients = with.iter().map(|name| Node::client(name));
+            network.part(&clients.chain([Node::Server(server)]).collect());
+        }
+    }
+
+    /// Every link carries again.
+    pub fn heal(&self) {
+        if let Some(network) = &self.network {
+            network.heal();
+        }
+    }
+
+    /// The index of the server that leads JetStream itself.
+    pub async fn meta_leader(&self) -> Result<usize, TimedOut> {
+        until("meta leader", ELECTION_WITHIN, async || {
+            let mut seen = Vec::new();
+            for (index, server) in self.servers.iter().enumerate() {
+                let page = server.inspect("/jsz").await.unwrap_or_default();
+                let leader = page.pointer("/meta_cluster/leader").cloned();
+                if leader.as_ref().is_some_and(|name| *name == server.name()) {
+                    return Ok(index);
+                }
+                seen.push(leader);
+            }
+            Err(format!("{seen:?}"))
+        })
+        .await
     }
 
     /// A client that survives the loss of a server.
@@ -107,6 +212,25 @@ impl NatsCluster {
         )
         .await
     }
+}
+
+/// The cluster block of a server whose routes all lead through proxies; none for a single one.
+/// What it tells others of its own address leads nowhere, so that they make no route around them.
+fn routes(network: &mut Network, own: usize, ports: &[u16]) -> std::io::Result<Option<String>> {
+    let mut routes = Vec::new();
+    for (index, port) in ports.iter().enumerate().filter(|(index, _)| *index != own) {
+        let address = network.link(&Node::Server(own), index, *port)?;
+        routes.push(format!("nats://{address}"));
+    }
+    if routes.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "cluster {{\n name: test\n listen: \"127.0.0.1:{}\"\n advertise: \"127.0.0.1:1\"\n \
+         no_advertise: true\n routes: [{}]\n}}",
+        ports[own],
+        routes.join(", ")
+    )))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -30,6 +30,7 @@ pub struct Options {
     extra: String,
     binary: Option<PathBuf>,
     store: Option<PathBuf>,
+    within: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -152,6 +153,13 @@ impl Options {
         self
     }
 
+    /// A command that the server is started by, such as `nsenter` with its arguments.
+    #[must_use]
+    pub fn within<'a>(mut self, command: impl IntoIterator<Item = &'a str>) -> Self {
+        self.within = command.into_iter().map(str::to_owned).collect();
+        self
+    }
+
     /// Starts it and waits until JetStream answers.
     pub async fn start(self) -> Result<NatsServer, StartError> {
         let mut tries = 1;
@@ -239,7 +247,15 @@ impl NatsServer {
     pub(crate) fn spawn(&mut self) -> Result<(), StartError> {
         let config = self.folder.path().join("nats.conf");
         std::fs::write(&config, self.config()).map_err(system("writing its configuration"))?;
-        let mut command = Command::new(self.binary()?);
+        let binary = self.binary()?;
+        let mut command = match self.options.within.split_first() {
+            None => Command::new(binary),
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(binary);
+                command
+            }
+        };
         command.arg("-c").arg(&config);
         let log = self.log();
         let process = children::start(command, &log).map_err(system("starting the process"))?;

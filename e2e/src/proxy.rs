@@ -56,8 +56,19 @@ enum Direction {
 
 impl Proxy {
     /// Listens on a free port, and connects each client to `target` (`host:port`).
+    #[expect(
+        clippy::unused_async,
+        reason = "whoever starts something here awaits it"
+    )]
     pub async fn start(target: impl Into<String>) -> io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        Self::open(target)
+    }
+
+    /// As [`Self::start`], for those who cannot wait; within a runtime.
+    pub fn open(target: impl Into<String>) -> io::Result<Self> {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
         let port = listener.local_addr()?.port();
         let control = Arc::new(Control {
             mode: watch::Sender::new(Mode::Pass),
@@ -81,6 +92,11 @@ impl Proxy {
     /// Where clients connect.
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// Where it listens, `host:port`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     /// Changes what happens to bytes from now on.

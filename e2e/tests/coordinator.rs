@@ -14,6 +14,7 @@ mod coordinator {
     mod lag;
     mod loss;
     mod manifests;
+    mod matrix;
     mod stage;
     mod writes;
 }

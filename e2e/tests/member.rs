@@ -15,5 +15,6 @@ mod member {
     mod group;
     mod leases;
     mod library;
+    mod matrix;
     mod streams;
 }

@@ -11,6 +11,7 @@
 mod nats {
     mod bucket;
     mod connection;
+    mod matrix;
     mod reader;
     mod replicated;
     mod setting;

@@ -433,6 +433,8 @@ impl Pump {
     fn be_born_again(&mut self) {
         tracing::warn!("the bucket was replaced; starting again as a new member");
         self.readers.close_all();
+        self.sessions
+            .turn_away("the group's bucket was replaced; the member joins anew");
         self.bucket = None;
         self.beats = 0;
         let identity = self.settings.identity(chance::incarnation());

@@ -213,6 +213,19 @@ impl Sessions {
         }
     }
 
+    /// Turns away whoever waits for a fetch. What it has been given so far was of a membership that
+    /// is over.
+    pub(super) fn turn_away(&mut self, why: &str) {
+        for session in self.all.values_mut() {
+            if let Reader::Fetches(waiting) = &mut session.reader {
+                for fetch in std::mem::take(waiting) {
+                    let why = why.to_owned();
+                    answer(fetch.reply, Err(CallError::Unavailable { why }));
+                }
+            }
+        }
+    }
+
     /// Sessions that have ended without a word: no request for too long, or a stream whose reader
     /// has gone or stopped reading.
     pub(super) fn lost(&self, now: Timestamp) -> Vec<SessionId> {

@@ -12,13 +12,7 @@ pub(crate) fn check(history: &Prepared, expect: &Expectations) -> Vec<Violation>
     let acknowledged = first_acknowledgements(history);
     let mut violations = Vec::new();
     for (partition, commits) in &history.commits {
-        let mut before: Option<&Commit> = None;
-        for commit in commits.values() {
-            if let Some(before) = before {
-                violations.extend(moves_on(*partition, before, commit));
-            }
-            before = Some(commit);
-        }
+        violations.extend(move_on(*partition, commits, expect));
         violations.extend(were_granted(history, *partition));
         let judged = Judged {
             history,
@@ -66,6 +60,27 @@ fn first_acknowledgements(history: &Prepared) -> BTreeMap<(u32, u64), At> {
         }
     }
     first
+}
+
+/// From each revision to the next; but where the bucket or the stream was replaced.
+fn move_on(
+    partition: u32,
+    commits: &BTreeMap<u64, Commit>,
+    expect: &Expectations,
+) -> Vec<Violation> {
+    let pairs = commits.iter().zip(commits.iter().skip(1));
+    let same_bucket =
+        pairs.filter(|((earlier, _), (later, _))| !expect.lost_between(**earlier, **later));
+    let mut violations: Vec<Violation> = same_bucket
+        .filter_map(|((_, before), (_, commit))| moves_on(partition, before, commit))
+        .collect();
+    let mut excused = expect.moves_back;
+    violations.retain(|violation| {
+        let excuse = violation.rule == Rule::CommitFell && excused > 0;
+        excused -= usize::from(excuse);
+        !excuse
+    });
+    violations
 }
 
 fn moves_on(partition: u32, before: &Commit, commit: &Commit) -> Option<Violation> {
@@ -130,7 +145,7 @@ impl Judged<'_> {
             for (sequence, message) in passed {
                 let when = acknowledged.get(&(self.partition, *sequence));
                 let in_time = when.is_some_and(|when| *when <= commit.at.saturating_add(tolerance));
-                if !in_time && !self.expect.given_up.contains(&message.key) {
+                if !in_time && !self.expect.excuses(*sequence, message) {
                     let text = format!(
                         "{} committed up to {} before {sequence} was acknowledged",
                         commit.owner, commit.next_seq

@@ -56,7 +56,9 @@ fn everything_was_seen(history: &Prepared, expect: &Expectations) -> Vec<Violati
     history
         .messages()
         .filter(|(partition, sequence, _)| {
-            expect.complete(*partition) && !seen.contains(&(*partition, *sequence))
+            expect.complete(*partition)
+                && *sequence >= expect.removed_below
+                && !seen.contains(&(*partition, *sequence))
         })
         .map(|(partition, sequence, message)| {
             let text = format!(

@@ -18,7 +18,7 @@ pub(crate) fn check(history: &Prepared, expect: &Expectations) -> (u64, Vec<Viol
         for pair in epochs.windows(2) {
             *repeats.entry((*partition, pair[1])).or_default() += 1;
             let retry = given_back.contains(&(*partition, *sequence, pair[0]));
-            if !retry && clean_between(history, *partition, pair[0], pair[1]) {
+            if !retry && clean_between(history, expect, *partition, (pair[0], pair[1])) {
                 let text = format!(
                     "sequence {sequence} was seen at epoch {} and again at epoch {}, although \
                      the hand-over was clean",
@@ -64,11 +64,23 @@ fn given_back(history: &Prepared) -> BTreeSet<(u32, u64, u64)> {
     given_back
 }
 
-/// Whether every grant after `from` up to `to` is known, and none of them was unclean.
-fn clean_between(history: &Prepared, partition: u32, from: u64, to: u64) -> bool {
+/// Whether every grant after `from` up to `to` is known, and none of them was unclean. What was
+/// granted in a bucket that was lost could not be handed over.
+fn clean_between(
+    history: &Prepared,
+    expect: &Expectations,
+    partition: u32,
+    (from, to): (u64, u64),
+) -> bool {
     let Some(grants) = history.grants.get(&partition) else {
         return false;
     };
+    let revision = |epoch| grants.iter().find(|(_, grant)| grant.epoch == epoch);
+    if let (Some((earlier, _)), Some((later, _))) = (revision(from), revision(to))
+        && expect.lost_between(*earlier, *later)
+    {
+        return false;
+    }
     let mut between = grants
         .values()
         .filter(|grant| from < grant.epoch && grant.epoch <= to);
@@ -76,12 +88,12 @@ fn clean_between(history: &Prepared, partition: u32, from: u64, to: u64) -> bool
     reaches && between.all(|grant| !grant.unclean)
 }
 
-/// An epoch begins where its claim says.
+/// An epoch begins where its claim says, or where a policy moved it.
 fn committed_is_not_seen_again(history: &Prepared) -> Vec<Violation> {
     let begins = |partition: u32, epoch: u64| {
         let commits = history.commits.get(&partition)?;
-        let claim = commits.values().find(|commit| commit.epoch == epoch);
-        claim.map(|Commit { next_seq, .. }| *next_seq)
+        let of_epoch = commits.values().filter(|commit| commit.epoch == epoch);
+        of_epoch.map(|Commit { next_seq, .. }| *next_seq).min()
     };
     let mut known = BTreeMap::new();
     let mut violations = Vec::new();

@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::history::Record;
-use prepared::Prepared;
+use prepared::{Message, Prepared};
 
 pub use pauses::EventPauses;
 pub use verdict::{Rule, Verdict, Violation};
@@ -41,6 +41,16 @@ pub struct Expectations {
     pub completeness: Completeness,
     /// Keys whose messages a policy may pass over: they need not be acknowledged.
     pub given_up: BTreeSet<String>,
+    /// Messages of the stream below this sequence were removed by somebody's hand: they need not be
+    /// seen, and may be passed.
+    pub removed_below: u64,
+    /// Partitions whose commit record was damaged and put back by hand: what was acknowledged
+    /// meanwhile comes again, in the same epoch.
+    pub put_back: BTreeSet<u32>,
+    /// How often the policy for another history of the stream may move a partition's position back.
+    pub moves_back: usize,
+    /// After this revision the bucket is another one: offsets go back to what members reported.
+    pub state_lost_after: Option<u64>,
     /// How far the server's times may be from ours: it reads another clock of the machine.
     pub clock_tolerance: Duration,
 }
@@ -63,6 +73,10 @@ impl Default for Expectations {
             uncommitted: 1000,
             completeness: Completeness::All,
             given_up: BTreeSet::new(),
+            removed_below: 0,
+            put_back: BTreeSet::new(),
+            moves_back: 0,
+            state_lost_after: None,
             clock_tolerance: Duration::from_millis(100),
         }
     }
@@ -76,6 +90,19 @@ impl Expectations {
             Completeness::AllBut(stopped) => !stopped.contains(&partition),
             Completeness::Nothing => false,
         }
+    }
+}
+
+impl Expectations {
+    /// Whether the bucket was replaced between these two revisions.
+    pub(crate) fn lost_between(&self, earlier: u64, later: u64) -> bool {
+        self.state_lost_after
+            .is_some_and(|lost| earlier <= lost && lost < later)
+    }
+
+    /// Whether a message may be passed without having been acknowledged.
+    pub(crate) fn excuses(&self, sequence: u64, message: &Message) -> bool {
+        sequence < self.removed_below || self.given_up.contains(&message.key)
     }
 }
 

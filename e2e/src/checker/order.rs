@@ -115,7 +115,7 @@ impl<'a> Replay<'a> {
         let overtaken = published.range(from..*sequence).find(|(earlier, message)| {
             !acknowledged.contains(earlier)
                 && !held.contains(earlier)
-                && !self.expect.given_up.contains(&message.key)
+                && !self.expect.excuses(**earlier, message)
         });
         if let Some((earlier, _)) = overtaken {
             let text = format!(
@@ -136,7 +136,8 @@ impl<'a> Replay<'a> {
             ..
         } = sighting;
         let accepted = self.accepted.get(&(*partition, *epoch));
-        if accepted.is_some_and(|accepted| accepted.contains(sequence)) {
+        let again = accepted.is_some_and(|accepted| accepted.contains(sequence));
+        if again && !self.expect.put_back.contains(partition) {
             let text = format!(
                 "{member} saw sequence {sequence} again at epoch {epoch}, acknowledged before"
             );
@@ -147,8 +148,9 @@ impl<'a> Replay<'a> {
 
     /// Across epochs and members: a key's messages are first seen as they were published.
     fn key_goes_up(&mut self, sighting: &'a Sighting) {
+        let passed = self.passes_what_must_be_seen(sighting);
         let highest = self.keys.entry(&sighting.key).or_default();
-        if sighting.n > *highest + 1 && !self.expect.given_up.contains(&sighting.key) {
+        if passed {
             let text = format!(
                 "{} saw {}/{} first, before {}/{}",
                 sighting.member,
@@ -164,6 +166,20 @@ impl<'a> Replay<'a> {
             ));
         }
         *highest = (*highest).max(sighting.n);
+    }
+
+    /// Whether messages of the key lie between the newest one seen and this one.
+    fn passes_what_must_be_seen(&self, sighting: &Sighting) -> bool {
+        let highest = self.keys.get(sighting.key.as_str()).copied().unwrap_or(0);
+        if sighting.n <= highest + 1 || self.expect.given_up.contains(&sighting.key) {
+            return false;
+        }
+        let published = self.history.published.get(&sighting.partition);
+        let from = self.expect.removed_below.min(sighting.sequence);
+        let mut between = published
+            .into_iter()
+            .flat_map(|all| all.range(from..sighting.sequence));
+        from == 0 || between.any(|(_, message)| message.key == sighting.key && message.n > highest)
     }
 
     fn epoch_does_not_fall(&mut self, sighting: &'a Sighting) {

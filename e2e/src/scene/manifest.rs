@@ -25,6 +25,14 @@ pub struct Manifest {
     pub max_attempts: u32,
     /// `delivery.onFailure`.
     pub on_failure: String,
+    /// `onTruncation`.
+    pub on_truncation: String,
+    /// `membership.maxMembers`.
+    pub max_members: u32,
+    /// `membership.heartbeatInterval`.
+    pub heartbeat_interval: String,
+    /// Whether Lockstep makes the stream, or finds one that stores `<subject>.<partition>.<key>`.
+    pub create_stream: bool,
 }
 
 impl Default for Manifest {
@@ -41,6 +49,10 @@ impl Default for Manifest {
             initial_rebalance_delay: "500ms".to_owned(),
             max_attempts: 5,
             on_failure: "Block".to_owned(),
+            on_truncation: "Stop".to_owned(),
+            max_members: 64,
+            heartbeat_interval: "500ms".to_owned(),
+            create_stream: true,
         }
     }
 }
@@ -53,42 +65,53 @@ impl Manifest {
 
     /// As `lockstep coordinator` reads it.
     pub fn yaml(&self) -> String {
+        format!(
+            "apiVersion: lockstep.dev/v1alpha1\nkind: ConsumerGroup\nmetadata:\n  name: {}\nspec:\n{}{}{}",
+            self.name,
+            self.source(),
+            self.delivery(),
+            self.membership()
+        )
+    }
+
+    fn source(&self) -> String {
         let Self {
-            name,
             stream,
             subject,
             partitions,
             replicas,
+            on_truncation,
             ..
         } = self;
+        let (from, tokens) = if self.create_stream {
+            let create = format!(
+                "create:\n        subjects: [\"{subject}.*\"]\n        replicas: {replicas}"
+            );
+            (create, "\n    keyTokens: [1]")
+        } else {
+            (format!("subjectPattern: \"{subject}.{{partition}}.*\""), "")
+        };
+        format!(
+            r"  source:
+    stream:
+      name: {stream}
+      {from}
+  partitioning:
+    partitions: {partitions}{tokens}
+  onTruncation: {on_truncation}
+"
+        )
+    }
+
+    fn delivery(&self) -> String {
         let Self {
             max_in_flight,
-            processing_timeout,
-            rebalance_timeout,
-            ..
-        } = self;
-        let Self {
-            initial_rebalance_delay,
             max_attempts,
             on_failure,
             ..
         } = self;
         format!(
-            r#"apiVersion: lockstep.dev/v1alpha1
-kind: ConsumerGroup
-metadata:
-  name: {name}
-spec:
-  source:
-    stream:
-      name: {stream}
-      create:
-        subjects: ["{subject}.*"]
-        replicas: {replicas}
-  partitioning:
-    partitions: {partitions}
-    keyTokens: [1]
-  delivery:
+            r"  delivery:
     maxInFlight: {max_in_flight}
     retry:
       maxAttempts: {max_attempts}
@@ -96,14 +119,29 @@ spec:
         initial: 50ms
         max: 500ms
     onFailure: {on_failure}
-  membership:
-    heartbeatInterval: 500ms
+"
+        )
+    }
+
+    fn membership(&self) -> String {
+        let Self {
+            processing_timeout,
+            rebalance_timeout,
+            initial_rebalance_delay,
+            max_members,
+            heartbeat_interval,
+            ..
+        } = self;
+        format!(
+            r"  membership:
+    heartbeatInterval: {heartbeat_interval}
     sessionTimeout: 6s
     rebalanceTimeout: {rebalance_timeout}
     processingTimeout: {processing_timeout}
     initialRebalanceDelay: {initial_rebalance_delay}
     rebalanceDelay: 200ms
-"#
+    maxMembers: {max_members}
+"
         )
     }
 }

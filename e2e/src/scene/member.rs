@@ -33,6 +33,7 @@ pub(super) struct Place {
     pub(super) group: String,
     pub(super) url: String,
     pub(super) folder: PathBuf,
+    pub(super) environment: Vec<(String, PathBuf)>,
 }
 
 /// A running member.
@@ -42,6 +43,7 @@ pub struct Member {
     id: String,
     place: Place,
     application_does: Application,
+    asked_to_leave: bool,
     /// The worker process.
     pub worker: Child,
     /// The application process; none with [`Application::None`].
@@ -99,6 +101,7 @@ impl Member {
             id,
             place,
             application_does,
+            asked_to_leave: false,
             worker,
             application: None,
         };
@@ -149,9 +152,20 @@ impl Member {
         Ok(())
     }
 
+    /// SIGTERM to the worker; [`Self::leave`] then waits for its end.
+    pub fn ask_to_leave(&mut self) -> Outcome<()> {
+        self.asked_to_leave = true;
+        Ok(self.worker.signal(rustix::process::Signal::TERM)?)
+    }
+
     /// SIGTERM to the worker; it has to end well, and then the application is ended.
     pub async fn leave(&mut self) -> Outcome<()> {
-        let status = self.worker.terminate(LEAVE_WITHIN).await?;
+        if !self.asked_to_leave {
+            self.ask_to_leave()?;
+        }
+        let ended = self.worker.wait(LEAVE_WITHIN).await;
+        let status =
+            ended.map_err(|late| SceneError::new(format!("{late}\n{}", self.worker.tail())))?;
         if !status.success() {
             let end = children::describe(status);
             return Err(SceneError::new(format!(
@@ -185,8 +199,9 @@ impl Place {
             "--nats-url",
             &self.url,
         ];
-        Ok(process::start_lockstep(
+        Ok(process::start_lockstep_with(
             &arguments,
+            &super::borrowed(&self.environment),
             &self.file(name, "log"),
         )?)
     }

@@ -9,7 +9,7 @@ mod member;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -20,6 +20,7 @@ use crate::children::{self, Child};
 use crate::history::{self, Log, Record};
 use crate::nats_cluster::NatsCluster;
 use crate::nats_server::NatsServer;
+use crate::network::Node;
 use crate::process::{self, Finished};
 use crate::publisher::{Load, Publisher};
 use crate::until::until_sync;
@@ -49,6 +50,15 @@ pub struct Scene {
     publisher: Option<Publisher>,
     events: Log,
     folder: TempDir,
+    /// Folders of others that the scene's processes use.
+    kept: Vec<TempDir>,
+    /// Counts the histories of the stream: another one begins when its sequences mean something
+    /// else.
+    chapter: u32,
+    /// Variables in the environment of workers and coordinators.
+    environment: Vec<(String, PathBuf)>,
+    /// Whether the bucket may hold what cannot be read.
+    garbage: bool,
 }
 
 /// A scene could not go on.
@@ -108,14 +118,14 @@ impl Scene {
     }
 
     /// Servers and an auditor; nobody has made the group yet.
-    pub async fn prepare(manifest: Manifest, servers: NatsCluster) -> Outcome<Self> {
+    pub async fn prepare(manifest: Manifest, mut servers: NatsCluster) -> Outcome<Self> {
         let folder = tempfile::Builder::new()
             .prefix("lockstep-scene-")
             .tempdir()?;
         std::fs::create_dir(folder.path().join("history"))?;
         std::fs::write(folder.path().join("group.yaml"), manifest.yaml())?;
         let histories = folder.path().join("history");
-        let client = servers.connect().await?;
+        let client = servers.connect_as(&Node::witness("auditor")).await?;
         let auditor = Auditor::start(client, &manifest.bucket(), &histories.join("bucket.jsonl"))?;
         let events = Log::open(&histories.join("events.jsonl"))?;
         Ok(Self {
@@ -127,7 +137,16 @@ impl Scene {
             publisher: None,
             events,
             folder,
+            kept: Vec::new(),
+            chapter: 1,
+            environment: Vec::new(),
+            garbage: false,
         })
+    }
+
+    /// What the process of this name is to connect to.
+    fn url_of(&mut self, name: &str) -> Outcome<String> {
+        Ok(self.servers.urls_for(&Node::client(name))?.join(","))
     }
 
     /// A file or folder of the scene.
@@ -135,13 +154,22 @@ impl Scene {
         self.folder.path().join(name)
     }
 
-    /// Starts a coordinator of this name.
+    /// Starts a coordinator of this name, which makes the group if it is missing.
     pub fn add_coordinator(&mut self, name: &str) -> Outcome<()> {
+        self.start_coordinator(name, "--create")
+    }
+
+    /// Starts a coordinator that begins anew where state was lost.
+    pub fn accept_state_loss(&mut self, name: &str) -> Outcome<()> {
+        self.start_coordinator(name, "--accept-state-loss")
+    }
+
+    fn start_coordinator(&mut self, name: &str, missing: &str) -> Outcome<()> {
         let manifest = self.path("group.yaml").display().to_string();
-        let url = self.servers.url();
+        let url = self.url_of(name)?;
         let arguments = [
             "coordinator",
-            "--create",
+            missing,
             "--id",
             name,
             "--session-timeout",
@@ -150,14 +178,15 @@ impl Scene {
             &url,
             &manifest,
         ];
-        let child = process::start_lockstep(&arguments, &self.path(&format!("{name}.log")))?;
+        let log = self.path(&format!("{name}.log"));
+        let child = process::start_lockstep_with(&arguments, &borrowed(&self.environment), &log)?;
         self.coordinators.insert(name.to_owned(), child);
         Ok(())
     }
 
     /// Waits until the bucket is there, and makes it keep history.
     pub async fn group_exists(&mut self) -> Outcome<()> {
-        let client = self.servers.connect().await?;
+        let client = self.servers.connect_as(&Node::witness("auditor")).await?;
         let bucket = self.manifest.bucket();
         let logs = self.logs();
         let made = until("bucket", Duration::from_secs(20), async || {
@@ -177,8 +206,9 @@ impl Scene {
         let group = self.manifest.name.clone();
         let place = member::Place {
             group,
-            url: self.servers.url(),
+            url: self.url_of(name)?,
             folder: self.path(""),
+            environment: self.environment.clone(),
         };
         let member = Member::start(name, id, place, application)?;
         self.members.insert(name.to_owned(), member);
@@ -214,8 +244,8 @@ impl Scene {
             keys: (0..keys).map(|key| format!("{prefix}-{key}")).collect(),
             rate,
         };
-        let client = self.servers.connect().await?;
-        let log = self.path("history/published.jsonl");
+        let client = self.servers.connect_as(&Node::witness("publisher")).await?;
+        let log = self.published_log();
         self.publisher = Some(Publisher::start(client, load, &log)?);
         Ok(())
     }
@@ -298,7 +328,7 @@ impl Scene {
 
     /// Waits until everything published is committed, but for these partitions.
     pub async fn all_committed_but(&self, stopped: &[u32], within: Duration) -> Outcome<()> {
-        let records = history::read(&self.path("history/published.jsonl"))?;
+        let records = history::read(&self.published_log())?;
         let mut last = history::last_published(&records);
         last.retain(|partition, _| !stopped.contains(partition));
         let done = |progress: &Progress| progress.has_committed(&last);
@@ -312,10 +342,62 @@ impl Scene {
         self.all_committed_but(&[], within).await
     }
 
+    /// From now on the stream's sequences mean something else: what is published from here on is
+    /// another chapter. Stop publishing first.
+    pub fn turn_the_page(&mut self) {
+        self.chapter += 1;
+    }
+
+    fn published_log(&self) -> PathBuf {
+        match self.chapter {
+            1 => self.path("history/published.jsonl"),
+            chapter => self.path(&format!("history/published-{chapter}.jsonl")),
+        }
+    }
+
+    /// Follows another bucket, in place of the one that was there. Its revisions count on.
+    pub async fn audit_anew(&mut self) -> Outcome<u64> {
+        let client = self.servers.connect_as(&Node::witness("auditor")).await?;
+        let log = self.path("history/bucket.jsonl");
+        let before = self.progress().revision;
+        self.auditor = Auditor::start_after(before, client, &self.manifest.bucket(), &log)?;
+        Ok(before)
+    }
+
+    /// Workers and coordinators that start from now on have these variables.
+    pub fn set_environment(&mut self, environment: Vec<(String, PathBuf)>) {
+        self.environment = environment;
+    }
+
+    /// From now on the bucket may hold what cannot be read.
+    pub fn allow_garbage(&mut self) {
+        self.garbage = true;
+    }
+
+    /// Writes the manifest anew, for coordinators that start from now on.
+    pub fn rewrite_manifest(&self) -> Outcome<()> {
+        Ok(std::fs::write(
+            self.path("group.yaml"),
+            self.manifest.yaml(),
+        )?)
+    }
+
+    /// Judges the chapter that ended at this time, and the one that goes on.
+    pub fn judge_chapters(
+        &self,
+        ended: u64,
+        expect: (&Expectations, &Expectations),
+    ) -> Outcome<(Verdict, Verdict)> {
+        let second = history::read(&self.published_log())?;
+        let all = history::read_folder(&self.path("history"))?;
+        let (before, after) = history::split(all, &second, ended);
+        Ok((judge(&before, expect.0), judge(&after, expect.1)))
+    }
+
     /// Judges what was written so far.
     pub fn judge(&self, expect: &Expectations) -> Outcome<Verdict> {
         let odd = self.progress().odd;
-        if !odd.is_empty() {
+        if !odd.is_empty() && !self.garbage {
             return Err(SceneError(format!(
                 "the bucket holds what cannot be read: {odd:?}"
             )));
@@ -375,11 +457,28 @@ impl Scene {
         logs
     }
 
+    /// Keeps a folder for as long as the scene lasts.
+    pub fn keep_with(&mut self, folder: TempDir) {
+        self.kept.push(folder);
+    }
+
+    /// The ends of all logs.
+    pub fn tails(&self) -> String {
+        tails(&self.logs())
+    }
+
     /// Leaves the folder where it is, for people to look at; its path.
     pub fn keep_folder(&mut self) -> PathBuf {
         self.folder.disable_cleanup(true);
         self.folder.path().to_owned()
     }
+}
+
+fn borrowed(environment: &[(String, PathBuf)]) -> Vec<(&str, &Path)> {
+    let borrowed = environment.iter();
+    borrowed
+        .map(|(name, value)| (name.as_str(), value.as_path()))
+        .collect()
 }
 
 fn tails(logs: &[PathBuf]) -> String {

@@ -1,8 +1,10 @@
 //! Two who believe that they own the same partition: the bucket decides.
 
-use lockstep::group::{Epoch, Incarnation, MemberState, Revision, Sequence};
+use std::time::Duration;
+
+use lockstep::group::{Epoch, Incarnation, MemberState, Revision, Sequence, SessionId};
 use lockstep::nats::KeyFilter;
-use lockstep::worker::{AckStatus, AckWait, MemberEvent, PartitionState};
+use lockstep::worker::{AckStatus, AckWait, CallError, FetchOptions, MemberEvent, PartitionState};
 
 use super::group::*;
 
@@ -134,6 +136,36 @@ async fn a_bucket_replaced_under_a_running_member_makes_it_a_new_member_with_not
     assert_eq!((got.messages.len(), got.messages[0].epoch), (10, Epoch(5)));
     let members = group.bucket.list(&KeyFilter::AllMembers).await.unwrap();
     assert_eq!(members.len(), 1);
+}
+
+#[tokio::test]
+async fn a_fetch_that_waits_when_the_bucket_is_replaced_is_turned_away_and_holds_nobody_up() {
+    let mut group = Group::start(1).await;
+    let a = group.owner("a").await;
+    let patient = FetchOptions {
+        max_wait: Some(Duration::from_secs(60)),
+        ..FetchOptions::default()
+    };
+    let replaced = async {
+        group.bucket.delete().await.unwrap();
+        // Nobody has described the group in the new one yet.
+        group.bucket = create_bucket(&group.connection, "b2").await;
+    };
+    let session = SessionId::new("default");
+    let fetch = tokio::time::timeout(SOON, a.handle.fetch(&session, patient));
+    let (fetched, ()) = tokio::join!(fetch, replaced);
+    let fetched = fetched.expect("the fetch was never answered");
+    assert!(
+        matches!(fetched, Err(CallError::Unavailable { .. })),
+        "{fetched:?}"
+    );
+    group.meta.bucket = lockstep::group::BucketId::new("b2");
+    group.document.members.clear();
+    group.document.partitions[0] = lockstep::group::Assignment::default();
+    group.fill().await;
+    group.give_all(&a, 5).await;
+    group.publish(0, 1..=3).await;
+    assert_eq!(a.fetch("default", 3).await.messages.len(), 3);
 }
 
 #[tokio::test]

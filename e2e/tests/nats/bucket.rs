@@ -7,9 +7,9 @@ use lockstep::nats::{
     Bucket, BucketError, BucketSettings, CasOutcome, EntryValue, KeyFilter, PutOutcome,
 };
 use lockstep::wire::keys::Key;
-use lockstep_e2e::{NatsServer, until};
+use lockstep_e2e::until;
 
-use super::setting::{SOON, bucket, connect, settings};
+use super::setting::{SOON, bucket, connect, servers, settings};
 
 fn offset(partition: u32) -> Key {
     Key::Offset(Partition(partition))
@@ -22,7 +22,7 @@ fn member() -> Key {
 // P10
 #[tokio::test]
 async fn a_bucket_is_made_as_it_should_be_and_opened_again() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
     connection.check_version().await.unwrap();
     let name = "lockstep_default_orders";
@@ -53,9 +53,9 @@ async fn a_bucket_is_made_as_it_should_be_and_opened_again() {
 // P22, P23
 #[tokio::test]
 async fn a_write_is_stored_only_over_the_revision_that_it_names() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     let write = |text: &'static str, at| {
         let bucket = bucket.clone();
         async move { bucket.replace(&offset(0), text.into(), Revision(at)).await }
@@ -73,9 +73,9 @@ async fn a_write_is_stored_only_over_the_revision_that_it_names() {
 // P12
 #[tokio::test]
 async fn a_write_with_a_time_to_live_goes_and_one_without_stays() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     let ttl = Some(Duration::from_secs(1));
     let put = bucket.put(&member(), "1".into(), ttl).await;
     assert_eq!(put, PutOutcome::Stored(Revision(1)));
@@ -94,9 +94,9 @@ async fn a_write_with_a_time_to_live_goes_and_one_without_stays() {
 // P14
 #[tokio::test]
 async fn a_deleted_key_is_a_marker_and_never_absent() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     let stored = bucket.replace(&Key::Group, "g".into(), Revision(0)).await;
     assert_eq!(stored, CasOutcome::Stored(Revision(1)));
     let client = server.connect().await.unwrap();
@@ -112,9 +112,9 @@ async fn a_deleted_key_is_a_marker_and_never_absent() {
 
 #[tokio::test]
 async fn keys_are_listed_by_kind_and_without_a_consumer() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     for partition in 0..40 {
         let key = offset(partition);
         let stored = bucket.replace(&key, "x".into(), Revision(0)).await;

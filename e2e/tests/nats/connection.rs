@@ -11,7 +11,7 @@ use lockstep_e2e::nats_server::certificate;
 use lockstep_e2e::proxy::{Mode, Proxy};
 use lockstep_e2e::{NatsServer, until};
 
-use super::setting::{SOON, bucket, connect};
+use super::setting::{SOON, bucket, connect, connect_to, servers};
 
 async fn attempt(options: &Options) -> Connection {
     Connection::connect(options, &Role::Cli, "test")
@@ -163,14 +163,14 @@ async fn a_server_that_says_nothing_before_tls_is_reached_by_a_handshake_at_firs
 
 #[tokio::test]
 async fn what_reads_goes_on_when_another_client_takes_over() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let folder = tempfile::tempdir().unwrap();
     let options = Options {
         auth: Auth::Folder(SecretFolder::new(folder.path())),
         ..Options::for_url(server.url())
     };
     let connection = attempt(&options).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     let mut watch = bucket.watch(&[lockstep::nats::KeyFilter::Group]);
     loaded(&mut watch).await;
     let mut events = connection.events();
@@ -181,7 +181,10 @@ async fn what_reads_goes_on_when_another_client_takes_over() {
     loaded(&mut watch).await; // anew
     // The former client is closed, and nothing of it is left.
     until("one connection", SOON, async || {
-        let page = server.inspect("/connz").await.map_err(|e| e.to_string())?;
+        let page = server.servers[0]
+            .inspect("/connz")
+            .await
+            .map_err(|e| e.to_string())?;
         let count = page["num_connections"].as_u64();
         if count == Some(1) {
             Ok(())
@@ -293,7 +296,7 @@ async fn what_is_larger_than_the_server_takes_is_refused_with_both_sizes() {
         .start()
         .await
         .unwrap();
-    let connection = connect(&server).await;
+    let connection = connect_to(&server.url()).await;
     let message = Outgoing {
         subject: "orders.k".to_owned(),
         headers: Vec::new(),
@@ -310,7 +313,7 @@ async fn what_is_larger_than_the_server_takes_is_refused_with_both_sizes() {
 
 #[tokio::test]
 async fn a_publish_says_whether_its_id_was_there_already_and_whether_a_stream_takes_it() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
     let message = || Outgoing {
         subject: "orders.k".to_owned(),
@@ -343,9 +346,9 @@ async fn a_publish_says_whether_its_id_was_there_already_and_whether_a_stream_ta
 
 #[tokio::test]
 async fn closing_a_connection_ends_what_reads_through_it() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     let mut watch = bucket.watch(&[lockstep::nats::KeyFilter::Group]);
     watch.next().await;
     tokio::time::timeout(SOON, connection.close())

@@ -7,16 +7,16 @@ use lockstep::nats::{
     Broken, Connection, GateClosed, Options, PartitionReader, ReadEvent, ReadPlan, Role, Stopped,
 };
 use lockstep_e2e::proxy::{Mode, Proxy};
-use lockstep_e2e::{NatsServer, until};
+use lockstep_e2e::{NatsCluster, until};
 use serde_json::json;
 
 use super::setting::{
     SOON, api, connect, connect_to, consumers, news, next, open, orders, plan, publish,
-    publish_bytes, read, sequences,
+    publish_bytes, read, sequences, servers,
 };
 
 /// Waits for the reader's only consumer; its name.
-async fn consumer(server: &NatsServer) -> String {
+async fn consumer(server: &NatsCluster) -> String {
     let url = server.url();
     let found = until("the reader's consumer", SOON, async || {
         let mut names = consumers(&url, "orders").await;
@@ -28,7 +28,7 @@ async fn consumer(server: &NatsServer) -> String {
     found.await.unwrap()
 }
 
-async fn delete_consumer(server: &NatsServer) {
+async fn delete_consumer(server: &NatsCluster) {
     let name = consumer(server).await;
     let call = format!("CONSUMER.DELETE.orders.{name}");
     let answer = api(&server.url(), &call, &json!(null)).await;
@@ -38,9 +38,9 @@ async fn delete_consumer(server: &NatsServer) {
 // P101, P102
 #[tokio::test]
 async fn a_partition_is_read_from_where_it_was_left_and_in_order() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 30).await;
+    orders(&server, &connection, 30).await;
     publish(&connection, "orders.1.k", 1..=5).await;
     publish(&connection, "orders.0.k", 31..=40).await;
     let mut reader = open(&connection, plan(11));
@@ -55,9 +55,9 @@ async fn a_partition_is_read_from_where_it_was_left_and_in_order() {
 // P105
 #[tokio::test]
 async fn a_consumer_deleted_before_its_first_message_is_made_anew_at_the_same_place() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 10).await;
+    orders(&server, &connection, 10).await;
     let mut reader = open(&connection, plan(11));
     delete_consumer(&server).await;
     let mut seen = Vec::new();
@@ -79,9 +79,9 @@ async fn a_consumer_deleted_before_its_first_message_is_made_anew_at_the_same_pl
 // P105, P106
 #[tokio::test]
 async fn a_consumer_deleted_after_some_messages_is_made_anew_behind_them() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 10).await;
+    orders(&server, &connection, 10).await;
     let mut reader = open(&connection, plan(1));
     assert_eq!(read(&mut reader, 10).await.len(), 10);
     delete_consumer(&server).await;
@@ -96,7 +96,7 @@ async fn a_consumer_deleted_after_some_messages_is_made_anew_behind_them() {
 }
 
 /// Lets the server send a message that never arrives.
-async fn lose(proxy: &Proxy, direct: &Connection, server: &NatsServer, number: u64) {
+async fn lose(proxy: &Proxy, direct: &Connection, server: &NatsCluster, number: u64) {
     let name = consumer(server).await;
     proxy.set(Mode::LoseToClient);
     publish(direct, "orders.0.k", [number]).await;
@@ -116,10 +116,10 @@ async fn lose(proxy: &Proxy, direct: &Connection, server: &NatsServer, number: u
 // P104
 #[tokio::test]
 async fn a_lost_tail_is_noticed_by_its_heartbeat_and_read_again() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let direct = connect(&server).await;
-    orders(&direct, 5).await;
-    let proxy = Proxy::before(&server).await.unwrap();
+    orders(&server, &direct, 5).await;
+    let proxy = Proxy::before(&server.servers[0]).await.unwrap();
     let connection = connect_to(&proxy.url()).await;
     let mut reader = open(&connection, plan(1));
     assert_eq!(read(&mut reader, 5).await.len(), 5);
@@ -138,10 +138,10 @@ async fn a_lost_tail_is_noticed_by_its_heartbeat_and_read_again() {
 // P103
 #[tokio::test]
 async fn a_lost_message_in_the_middle_is_a_gap_and_read_again() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let direct = connect(&server).await;
-    orders(&direct, 5).await;
-    let proxy = Proxy::before(&server).await.unwrap();
+    orders(&server, &direct, 5).await;
+    let proxy = Proxy::before(&server.servers[0]).await.unwrap();
     let connection = connect_to(&proxy.url()).await;
     let mut reader = open(&connection, plan(1));
     assert_eq!(read(&mut reader, 5).await.len(), 5);
@@ -160,9 +160,9 @@ async fn a_lost_message_in_the_middle_is_a_gap_and_read_again() {
 
 #[tokio::test]
 async fn messages_that_the_client_dropped_are_read_again() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let direct = connect(&server).await;
-    orders(&direct, 40).await;
+    orders(&server, &direct, 40).await;
     // A subscription that holds 8 messages drops what comes while nobody takes it.
     let options = Options {
         subscription_capacity: 8,
@@ -199,9 +199,9 @@ async fn messages_that_the_client_dropped_are_read_again() {
 
 #[tokio::test]
 async fn a_restart_of_the_server_costs_neither_a_message_nor_a_duplicate() {
-    let mut server = NatsServer::start().await.unwrap();
+    let mut server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 20).await;
+    orders(&server, &connection, 20).await;
     let mut reader = open(&connection, plan(1));
     let mut all = sequences(&read(&mut reader, 20).await);
     server.restart().await.unwrap();
@@ -218,10 +218,10 @@ async fn a_restart_of_the_server_costs_neither_a_message_nor_a_duplicate() {
 
 #[tokio::test]
 async fn a_half_open_connection_is_noticed_and_what_was_missed_is_read() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let direct = connect(&server).await;
-    orders(&direct, 3).await;
-    let proxy = Proxy::before(&server).await.unwrap();
+    orders(&server, &direct, 3).await;
+    let proxy = Proxy::before(&server.servers[0]).await.unwrap();
     let connection = connect_to(&proxy.url()).await;
     let mut reader = open(&connection, plan(1));
     assert_eq!(read(&mut reader, 3).await.len(), 3);
@@ -254,9 +254,9 @@ async fn a_half_open_connection_is_noticed_and_what_was_missed_is_read() {
 // P105, P109
 #[tokio::test]
 async fn the_gate_is_asked_after_every_creation_and_nothing_passes_before_its_word() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 3).await;
+    orders(&server, &connection, 3).await;
     let asked = Arc::new(AtomicU32::new(0));
     let at_the_gate = Arc::clone(&asked);
     let mut reader = PartitionReader::open(&connection, plan(1), move |delivered| {
@@ -295,9 +295,9 @@ async fn the_gate_is_asked_after_every_creation_and_nothing_passes_before_its_wo
 // P102, P108
 #[tokio::test]
 async fn no_more_is_taken_from_the_server_than_the_window_holds() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 50).await;
+    orders(&server, &connection, 50).await;
     let narrow = ReadPlan {
         window_messages: 10,
         ..plan(1)
@@ -341,9 +341,9 @@ async fn no_more_is_taken_from_the_server_than_the_window_holds() {
 // P107
 #[tokio::test]
 async fn a_message_larger_than_the_window_comes_by_itself_and_in_its_place() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 3).await;
+    orders(&server, &connection, 3).await;
     publish_bytes(&connection, "orders.0.k", vec![b'x'; 300_000]).await;
     publish(&connection, "orders.0.k", 5..=6).await;
     let small = ReadPlan {
@@ -359,9 +359,9 @@ async fn a_message_larger_than_the_window_comes_by_itself_and_in_its_place() {
 // P101
 #[tokio::test]
 async fn a_name_in_use_is_never_shared_but_passed_over() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 3).await;
+    orders(&server, &connection, 3).await;
     // The name of a first attempt, as another reader would have it.
     let probe = open(&connection, plan(1));
     let name = consumer(&server).await;
@@ -386,9 +386,9 @@ async fn a_name_in_use_is_never_shared_but_passed_over() {
 
 #[tokio::test]
 async fn an_idle_partition_says_how_far_it_was_looked_through() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 2).await;
+    orders(&server, &connection, 2).await;
     publish(&connection, "orders.1.k", 1..=7).await;
     let mut reader = open(&connection, plan(1));
     assert_eq!(read(&mut reader, 2).await.len(), 2);
@@ -409,9 +409,9 @@ async fn an_idle_partition_says_how_far_it_was_looked_through() {
 
 #[tokio::test]
 async fn a_stream_of_one_partition_is_read_without_a_filter() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 5).await;
+    orders(&server, &connection, 5).await;
     let whole = ReadPlan {
         filter: None,
         ..plan(1)

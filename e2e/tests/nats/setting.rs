@@ -9,14 +9,19 @@ use lockstep::nats::{
     Bucket, BucketSettings, Connection, ConsumerName, GateClosed, Options, PartitionReader,
     ReadEvent, ReadPlan, Role, StreamMessage, streams,
 };
-use lockstep_e2e::NatsServer;
+use lockstep_e2e::{NatsCluster, until};
 use serde_json::{Value, json};
 
 /// Longer than any rule of the reader needs to notice anything.
 pub(crate) const SOON: Duration = Duration::from_secs(30);
 
-pub(crate) async fn connect(server: &NatsServer) -> Connection {
-    connect_to(&server.url()).await
+/// One server, or three where the matrix asks for them.
+pub(crate) async fn servers() -> NatsCluster {
+    NatsCluster::usual().await.unwrap()
+}
+
+pub(crate) async fn connect(servers: &NatsCluster) -> Connection {
+    connect_to(&servers.url()).await
 }
 
 pub(crate) async fn connect_to(url: &str) -> Connection {
@@ -37,15 +42,34 @@ pub(crate) fn settings(replicas: u32) -> BucketSettings {
     }
 }
 
-pub(crate) async fn bucket(connection: &Connection) -> Bucket {
-    let made = Bucket::create(connection, "lockstep_default_orders", &settings(1)).await;
-    made.unwrap().0
+pub(crate) async fn bucket(servers: &NatsCluster, connection: &Connection) -> Bucket {
+    let settings = settings(servers.replicas());
+    let made = until("the bucket", SOON, async || {
+        Bucket::create(connection, "lockstep_default_orders", &settings).await
+    });
+    let (bucket, _) = made.await.unwrap();
+    led(servers, &format!("KV_{}", bucket.name())).await;
+    bucket
+}
+
+/// With several servers a new stream is first to choose its leader.
+async fn led(servers: &NatsCluster, stream: &str) {
+    if servers.replicas() > 1 {
+        servers.leader_of(stream).await.unwrap();
+    }
 }
 
 /// A stream `orders` with the subjects `orders.>` and this many messages on `orders.0.k`.
-pub(crate) async fn orders(connection: &Connection, messages: u64) {
-    let plan = streams::StreamPlan::plain("orders", vec!["orders.>".to_owned()]);
-    streams::create(connection, &plan).await.unwrap();
+pub(crate) async fn orders(servers: &NatsCluster, connection: &Connection, messages: u64) {
+    let plan = streams::StreamPlan {
+        replicas: servers.replicas(),
+        ..streams::StreamPlan::plain("orders", vec!["orders.>".to_owned()])
+    };
+    let made = until("the stream", SOON, async || {
+        streams::create(connection, &plan).await
+    });
+    made.await.unwrap();
+    led(servers, "orders").await;
     publish(connection, "orders.0.k", 1..=messages).await;
 }
 
@@ -187,7 +211,8 @@ pub(crate) async fn consumers(url: &str, stream: &str) -> Vec<String> {
 
 /// A call of the JetStream API that is not ours.
 pub(crate) async fn api(url: &str, call: &str, body: &Value) -> Value {
-    let client = async_nats::connect(url).await.unwrap();
+    let urls: Vec<&str> = url.split(',').collect();
+    let client = async_nats::connect(urls).await.unwrap();
     let payload = if body.is_null() {
         String::new()
     } else {

@@ -3,16 +3,15 @@
 use lockstep::group::partitioning;
 use lockstep::group::{Sequence, ServerTime};
 use lockstep::nats::{StreamError, streams};
-use lockstep_e2e::NatsServer;
 use serde_json::json;
 
-use super::setting::{api, connect, publish};
+use super::setting::{api, connect, publish, servers};
 
 const PARTITIONS: u32 = 12;
 
 #[tokio::test]
 async fn the_server_puts_every_key_into_the_partition_that_we_compute() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
     let plan = streams::StreamPlan {
         transform: Some((
@@ -52,7 +51,7 @@ async fn the_server_puts_every_key_into_the_partition_that_we_compute() {
 
 #[tokio::test]
 async fn a_stream_that_a_group_cannot_read_is_refused_by_what_the_server_says_of_it() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
     for retention in ["interest", "workqueue"] {
         let config = json!({ "name": retention, "subjects": [retention], "retention": retention });
@@ -87,7 +86,7 @@ async fn a_stream_that_a_group_cannot_read_is_refused_by_what_the_server_says_of
 
 #[tokio::test]
 async fn a_stream_that_we_make_is_one_that_a_group_can_read() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
     let plan = streams::StreamPlan::plain("orders-3", vec!["orders.3.>".to_owned()]);
     let made = streams::create(&connection, &plan).await.unwrap();
@@ -104,7 +103,7 @@ async fn a_stream_that_we_make_is_one_that_a_group_can_read() {
 
 #[tokio::test]
 async fn messages_are_found_by_sequence_and_by_time() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
     let plan = streams::StreamPlan::plain("orders", vec!["orders.>".to_owned()]);
     streams::create(&connection, &plan).await.unwrap();

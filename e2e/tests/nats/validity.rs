@@ -5,10 +5,12 @@ use std::path::Path;
 use lockstep::group::validity::Validity;
 use lockstep::group::{Mark, Sequence};
 use lockstep::nats::{Connection, GateClosed, ReadEvent, Stopped, streams};
-use lockstep_e2e::NatsServer;
+use lockstep_e2e::{NatsCluster, NatsServer};
 use serde_json::json;
 
-use super::setting::{api, connect, news, open_checked, orders, plan, publish, read, sequences};
+use super::setting::{
+    api, connect, news, open_checked, orders, plan, publish, read, sequences, servers,
+};
 
 /// The mark at this message.
 async fn mark(connection: &Connection, sequence: u64) -> Option<Mark> {
@@ -31,9 +33,9 @@ fn stopped_by(event: &ReadEvent) -> Validity {
 // P109
 #[tokio::test]
 async fn a_start_beyond_the_end_is_a_truncation_and_not_an_endless_wait() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 10).await;
+    orders(&server, &connection, 10).await;
     let mut reader = open_checked(&connection, plan(12), None).await;
     let event = news(&mut reader, &mut Vec::new()).await;
     assert_eq!(stopped_by(&event), Validity::Truncated);
@@ -46,9 +48,9 @@ async fn a_start_beyond_the_end_is_a_truncation_and_not_an_endless_wait() {
 // P110
 #[tokio::test]
 async fn a_start_below_the_first_message_names_how_many_are_lost() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 10).await;
+    orders(&server, &connection, 10).await;
     let mark = mark(&connection, 2).await;
     let purge = json!({ "seq": 6 });
     api(&server.url(), "STREAM.PURGE.orders", &purge).await;
@@ -64,13 +66,13 @@ async fn a_start_below_the_first_message_names_how_many_are_lost() {
 // P109
 #[tokio::test]
 async fn a_stream_made_anew_under_a_reader_stops_it() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    orders(&connection, 5).await;
+    orders(&server, &connection, 5).await;
     let mut reader = open_checked(&connection, plan(1), None).await;
     assert_eq!(read(&mut reader, 5).await.len(), 5);
     streams::delete(&connection, "orders").await.unwrap();
-    orders(&connection, 9).await;
+    orders(&server, &connection, 9).await;
     let mut seen = Vec::new();
     let event = loop {
         match news(&mut reader, &mut seen).await {
@@ -85,21 +87,22 @@ async fn a_stream_made_anew_under_a_reader_stops_it() {
 // P109
 #[tokio::test]
 async fn a_stream_restored_from_an_older_copy_stops_its_reader_although_it_was_not_made_anew() {
-    let mut server = NatsServer::start().await.unwrap();
+    // Copies of a store make sense for a single server.
+    let mut server = NatsCluster::of(NatsServer::start().await.unwrap());
     let connection = connect(&server).await;
-    orders(&connection, 5).await;
-    server.stop().await.unwrap();
+    orders(&server, &connection, 5).await;
+    server.servers[0].stop().await.unwrap();
     let copies = tempfile::tempdir().unwrap();
-    copy(&server.store_dir(), copies.path());
+    copy(&server.servers[0].store_dir(), copies.path());
     server.restart().await.unwrap();
     connection.up().await;
     publish(&connection, "orders.0.k", 6..=8).await;
     let mut reader = open_checked(&connection, plan(1), None).await;
     assert_eq!(read(&mut reader, 8).await.len(), 8);
     // Back to five messages; then as many others as there were, and more: 6 to 9 are used again.
-    server.stop().await.unwrap();
-    std::fs::remove_dir_all(server.store_dir()).unwrap();
-    copy(copies.path(), &server.store_dir());
+    server.servers[0].stop().await.unwrap();
+    std::fs::remove_dir_all(server.servers[0].store_dir()).unwrap();
+    copy(copies.path(), &server.servers[0].store_dir());
     server.restart().await.unwrap();
     let writer = connect(&server).await;
     publish(&writer, "orders.0.k", 106..=109).await;

@@ -6,9 +6,8 @@ use bytes::Bytes;
 use lockstep::group::{Incarnation, Partition, Revision};
 use lockstep::nats::{Bucket, CasOutcome, EntryValue, KeyFilter, PutOutcome, Watch, WatchEvent};
 use lockstep::wire::keys::Key;
-use lockstep_e2e::NatsServer;
 
-use super::setting::{SOON, bucket, connect, consumers, settings};
+use super::setting::{SOON, bucket, connect, consumers, servers, settings};
 
 fn incarnation() -> Incarnation {
     "m1".parse().unwrap()
@@ -49,9 +48,9 @@ async fn put(bucket: &Bucket, key: &Key, value: &'static str) -> Revision {
 // P28, P29
 #[tokio::test]
 async fn a_watch_loads_the_newest_values_and_then_sees_ones_own_writes_come_back() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     put(&bucket, &Key::Meta, "old").await;
     put(&bucket, &Key::Meta, "m").await;
     put(&bucket, &Key::Group, "g").await;
@@ -69,9 +68,9 @@ async fn a_watch_loads_the_newest_values_and_then_sees_ones_own_writes_come_back
 
 #[tokio::test]
 async fn a_watch_of_an_empty_bucket_is_loaded_at_once() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     let mut watch = bucket.watch(&KeyFilter::of_a_coordinator());
     let loaded = tokio::time::timeout(Duration::from_secs(5), load(&mut watch)).await;
     assert_eq!(loaded.expect("never loaded"), []);
@@ -80,9 +79,9 @@ async fn a_watch_of_an_empty_bucket_is_loaded_at_once() {
 // P29
 #[tokio::test]
 async fn a_watch_survives_a_restart_of_the_server_and_begins_anew() {
-    let mut server = NatsServer::start().await.unwrap();
+    let mut server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     put(&bucket, &Key::Group, "1").await;
     let mut watch = bucket.watch(&KeyFilter::of_a_coordinator());
     assert_eq!(load(&mut watch).await, [(Key::Group, "1".into())]);
@@ -104,9 +103,9 @@ async fn a_watch_survives_a_restart_of_the_server_and_begins_anew() {
 // P29
 #[tokio::test]
 async fn a_watch_says_that_its_bucket_was_replaced_by_beginning_anew_below_what_it_knew() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     for _ in 0..50 {
         put(&bucket, &Key::Group, "before").await;
     }
@@ -130,9 +129,9 @@ async fn a_watch_says_that_its_bucket_was_replaced_by_beginning_anew_below_what_
 
 #[tokio::test]
 async fn a_watch_says_that_its_bucket_is_gone() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     put(&bucket, &Key::Group, "g").await;
     let mut watch = bucket.watch(&KeyFilter::of_a_coordinator());
     load(&mut watch).await;
@@ -148,9 +147,9 @@ async fn a_watch_says_that_its_bucket_is_gone() {
 
 #[tokio::test]
 async fn a_watch_that_is_dropped_leaves_no_consumer_behind() {
-    let server = NatsServer::start().await.unwrap();
+    let server = servers().await;
     let connection = connect(&server).await;
-    let bucket = bucket(&connection).await;
+    let bucket = bucket(&server, &connection).await;
     let mut watch = bucket.watch(&KeyFilter::of_a_coordinator());
     load(&mut watch).await;
     let stream = format!("KV_{}", bucket.name());
