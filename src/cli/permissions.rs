@@ -20,7 +20,7 @@ use crate::nats::permissions::{self, Permissions, Subject};
                   Example: lockstep permissions worker orders.yaml"
 )]
 pub(super) struct Flags {
-    /// Who is to be allowed something
+    /// Who is to be allowed something: a member, who looks, the controller, or a coordinator
     #[arg(value_enum)]
     role: RoleFlag,
     /// The manifest, as it is applied
@@ -29,10 +29,10 @@ pub(super) struct Flags {
     /// First part of the buckets' names [default: lockstep]
     #[arg(long, env = "LOCKSTEP_BUCKET_PREFIX", value_name = "PREFIX", value_parser = parse_prefix)]
     bucket_prefix: Option<String>,
-    /// `JetStream` domain behind a leaf node
+    /// The domain behind a leaf node
     #[arg(long, env = "LOCKSTEP_JETSTREAM_DOMAIN", value_name = "NAME")]
     jetstream_domain: Option<String>,
-    /// As what
+    /// Format: the server's configuration, or JSON
     #[arg(
         long,
         short,
@@ -45,21 +45,15 @@ pub(super) struct Flags {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum RoleFlag {
-    /// Members of a group
     Worker,
-    /// Who looks at groups with the command line
     Cli,
-    /// The controller in Kubernetes
     Controller,
-    /// Coordinators without Kubernetes
     Coordinator,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Form {
-    /// The server's configuration
     Conf,
-    /// JSON, for programs
     Json,
 }
 
