@@ -19,6 +19,10 @@ use crate::history::{At, Log, Record};
 /// How long the end of the bucket is left alone before the next look.
 const PAUSE: Duration = Duration::from_millis(10);
 
+/// How long an answer is waited for before it is asked again. A stream that has no leader yet does
+/// not answer, and what is written meanwhile must not be missed.
+const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+
 /// A running audit.
 #[derive(Debug)]
 pub struct Auditor {
@@ -83,7 +87,9 @@ async fn request(
     body: &serde_json::Value,
 ) -> Result<serde_json::Value, String> {
     let subject = format!("$JS.API.{call}");
-    let answer = client.request(subject, body.to_string().into()).await;
+    let asked = client.request(subject, body.to_string().into());
+    let answered = tokio::time::timeout(ANSWER_WITHIN, asked).await;
+    let answer = answered.map_err(|late| format!("{call}: {late}"))?;
     let answer = answer.map_err(|error| error.to_string())?;
     serde_json::from_slice(&answer.payload).map_err(|error| error.to_string())
 }

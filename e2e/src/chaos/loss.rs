@@ -9,6 +9,9 @@ use super::stage::{RECOVERED, Stage};
 use crate::clock;
 use crate::scene::Outcome;
 
+/// More than any scene publishes.
+const EVERYTHING: u64 = 1_000_000;
+
 /// Longer than a lease: whoever held one has none any more.
 const BEYOND_A_LEASE: Duration = Duration::from_secs(6);
 
@@ -30,8 +33,11 @@ pub(super) async fn deleted(stage: &mut Stage) -> Outcome<()> {
     accepted(stage).await
 }
 
-/// Deleted, and an empty one made in its place: no word is written into that.
+/// Deleted, and an empty one made in its place: no word is written into that. Members have seen
+/// another bucket and dropped what they had (P33): nobody can report an offset any more, and the
+/// group begins at `startFrom`.
 pub(super) async fn recreated(stage: &mut Stage) -> Outcome<()> {
+    stage.expect.uncommitted = EVERYTHING;
     lost(stage).await?;
     let bucket = stage.bucket();
     let config = json!({

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Expectations;
-use super::prepared::{Commit, Prepared, Step};
+use super::prepared::{Prepared, Step};
 use super::verdict::{Rule, Violation};
 
 /// Messages that more than one epoch saw, counted once per further epoch; and what is wrong.
 pub(crate) fn check(history: &Prepared, expect: &Expectations) -> (u64, Vec<Violation>) {
-    let mut violations = committed_is_not_seen_again(history);
+    let mut violations = committed_is_not_seen_again(history, expect);
     let epochs = epochs_of_messages(history);
     let given_back = given_back(history);
     let mut repeats: BTreeMap<(u32, u64), u64> = BTreeMap::new();
@@ -88,20 +88,32 @@ fn clean_between(
     reaches && between.all(|grant| !grant.unclean)
 }
 
-/// An epoch begins where its claim says, or where a policy moved it.
-fn committed_is_not_seen_again(history: &Prepared) -> Vec<Violation> {
-    let begins = |partition: u32, epoch: u64| {
-        let commits = history.commits.get(&partition)?;
-        let of_epoch = commits.values().filter(|commit| commit.epoch == epoch);
-        of_epoch.map(|Commit { next_seq, .. }| *next_seq).min()
-    };
+/// Where an epoch began: at its claim, which leaves the position as it was (P96), or where a policy
+/// moved it. By the record before it, too, should the auditor have missed the claim.
+fn beginning(
+    history: &Prepared,
+    expect: &Expectations,
+    (partition, epoch): (u32, u64),
+) -> Option<u64> {
+    let commits = history.commits.get(&partition)?;
+    let of_epoch = || commits.iter().filter(|(_, commit)| commit.epoch == epoch);
+    let (claimed, _) = of_epoch().next()?;
+    let least = of_epoch().map(|(_, commit)| commit.next_seq).min()?;
+    match commits.range(..claimed).next_back() {
+        None => Some(least),
+        Some((before, _)) if expect.lost_between(*before, *claimed) => None,
+        Some((_, before)) => Some(least.min(before.next_seq)),
+    }
+}
+
+fn committed_is_not_seen_again(history: &Prepared, expect: &Expectations) -> Vec<Violation> {
     let mut known = BTreeMap::new();
     let mut violations = Vec::new();
     for sighting in history.sightings() {
         let (partition, epoch) = (sighting.partition, sighting.epoch);
         let begin = *known
             .entry((partition, epoch))
-            .or_insert_with(|| begins(partition, epoch));
+            .or_insert_with(|| beginning(history, expect, (partition, epoch)));
         if begin.is_some_and(|begin| sighting.sequence < begin) {
             let text = format!(
                 "{} saw sequence {} at epoch {epoch}, which began at {}",

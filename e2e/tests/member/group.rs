@@ -219,8 +219,12 @@ impl Group {
 
     /// The next document counts this member in.
     pub(crate) async fn takes_in(&mut self, running: &Running) -> Incarnation {
+        // A beat that was meant for another bucket can have landed in this one. P51
+        let bucket = self.meta.bucket.clone();
         let (incarnation, _) = self
-            .says(&running.id, "a heartbeat", |d| d.beat.0 > 1)
+            .says(&running.id, "a heartbeat", |d| {
+                d.beat.0 > 1 && d.bucket == bucket
+            })
             .await;
         self.document.members.insert(
             incarnation.clone(),

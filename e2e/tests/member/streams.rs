@@ -89,6 +89,40 @@ async fn what_retention_removed_before_it_was_read_is_named() {
     panic!("nobody said that messages were lost");
 }
 
+// P110
+#[tokio::test]
+async fn what_is_removed_under_a_running_member_that_lags_is_named() {
+    let mut group = Group::with(1, |meta| meta.delivery.buffer_messages = 10).await;
+    let a = group.owner("a").await;
+    let mut events = a.handle.events();
+    group.publish(0, 1..=60).await;
+    let mut seen = sequences(&a.fetch("default", 1).await);
+    group.purge(0, 50).await;
+    while seen.last() != Some(&60) {
+        let newest = seen.last().copied().unwrap_or_default();
+        a.ack("default", at(0, 1, newest), AckWait::Accepted).await;
+        seen.extend(sequences(&a.fetch("default", 1).await));
+    }
+    let read_before = seen.iter().filter(|sequence| **sequence < 50).count() as u64;
+    assert!(read_before < 49, "nothing was lost: the test shows nothing");
+    let expected: Vec<u64> = (1..=read_before).chain(50..=60).collect();
+    assert_eq!(seen, expected);
+    let lost = MemberEvent::MessagesLost {
+        partition: Partition(0),
+        from: Sequence(read_before + 1),
+        to: Sequence(50),
+    };
+    let named = async {
+        while let Some(event) = events.next().await {
+            if event.as_ref().is_ok_and(|event| *event == lost) {
+                return true;
+            }
+        }
+        false
+    };
+    assert!(tokio::time::timeout(SOON, named).await.unwrap_or(false));
+}
+
 #[tokio::test]
 async fn a_stream_is_pushed_as_far_as_its_credit_goes() {
     let mut group = Group::start(1).await;

@@ -4,12 +4,14 @@ use std::path::Path;
 
 use lockstep::group::validity::Validity;
 use lockstep::group::{Mark, Sequence};
-use lockstep::nats::{Connection, GateClosed, ReadEvent, Stopped, streams};
+use lockstep::nats::{
+    Connection, GateClosed, PartitionReader, ReadEvent, ReadPlan, Stopped, streams,
+};
 use lockstep_e2e::{NatsCluster, NatsServer};
 use serde_json::json;
 
 use super::setting::{
-    api, connect, news, open_checked, orders, plan, publish, read, sequences, servers,
+    api, connect, news, next, open_checked, orders, plan, publish, read, sequences, servers,
 };
 
 /// The mark at this message.
@@ -61,6 +63,57 @@ async fn a_start_below_the_first_message_names_how_many_are_lost() {
         first: Sequence(6),
     };
     assert_eq!(stopped_by(&event), overtaken);
+}
+
+/// A reader that has read ten of thirty messages and has no room for more.
+async fn lagging(servers: &NatsCluster, connection: &Connection) -> PartitionReader {
+    orders(servers, connection, 30).await;
+    let small = ReadPlan {
+        window_messages: 10,
+        ..plan(1)
+    };
+    let mut reader = open_checked(connection, small, None).await;
+    let mut seen = Vec::new();
+    while seen.len() < 10 {
+        if let ReadEvent::Messages(messages) = next(&mut reader).await {
+            seen.extend(sequences(&messages));
+        }
+    }
+    assert_eq!(seen, (1..=10).collect::<Vec<u64>>());
+    reader
+}
+
+// P110
+#[tokio::test]
+async fn a_reader_that_is_overtaken_while_it_reads_names_how_many_are_lost() {
+    let server = servers().await;
+    let connection = connect(&server).await;
+    let mut reader = lagging(&server, &connection).await;
+    let purge = json!({ "seq": 25 });
+    api(&server.url(), "STREAM.PURGE.orders", &purge).await;
+    reader.grant(10, 1 << 20);
+    let mut seen = Vec::new();
+    let event = news(&mut reader, &mut seen).await;
+    let overtaken = Validity::Overtaken {
+        lost: 14,
+        first: Sequence(25),
+    };
+    assert_eq!(stopped_by(&event), overtaken);
+    assert_eq!(seen, [0; 0]);
+}
+
+#[tokio::test]
+async fn a_message_deleted_before_it_was_read_stops_nobody() {
+    let server = servers().await;
+    let connection = connect(&server).await;
+    let mut reader = lagging(&server, &connection).await;
+    for sequence in [15, 16, 20] {
+        let delete = json!({ "seq": sequence });
+        api(&server.url(), "STREAM.MSG.DELETE.orders", &delete).await;
+    }
+    reader.grant(10, 1 << 20);
+    let rest: Vec<u64> = (11..=30).filter(|n| ![15, 16, 20].contains(n)).collect();
+    assert_eq!(sequences(&read(&mut reader, rest.len()).await), rest);
 }
 
 // P109

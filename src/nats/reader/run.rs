@@ -25,6 +25,8 @@ pub(super) struct Run {
     window: Arc<Window>,
     events: mpsc::Sender<ReadEvent>,
     delivered: Delivered,
+    /// What the consumer still had after what was delivered.
+    pending: u64,
     attempt: u64,
     backoff: Backoff,
     /// What may be on the server, to be deleted.
@@ -58,6 +60,7 @@ impl Run {
             window,
             events,
             delivered: None,
+            pending: 0,
             attempt: 0,
             backoff: Backoff::doubling(Duration::from_millis(50), Duration::from_secs(5)),
             consumer: None,
@@ -114,26 +117,50 @@ impl Run {
             Ok(made) => made,
             Err(why) => return Ended::Wait(why),
         };
-        match gate(self.delivered).await {
-            Ok(()) => {}
-            Err(GateClosed::Unknown(why)) => return Ended::Wait(why),
-            Err(closed @ (GateClosed::NotOurs | GateClosed::Invalid(_))) => {
-                return Ended::For(Stopped::Gate(closed));
-            }
+        if let Err(ended) = self.ask(gate).await {
+            return ended;
         }
         let after = self.from().before().unwrap_or(Sequence(0));
         let feed = match Feed::listen(&self.connection, &consumer, after).await {
             Ok(feed) => feed,
             Err(why) => return Ended::Wait(why),
         };
+        self.pending = info.num_pending;
         let pending = ReadEvent::Pending(info.num_pending);
         if self.tell(pending).await.is_none() {
             return Ended::Unheard;
         }
-        self.deliver(feed, &consumer).await
+        match self.deliver(feed, &consumer, gate).await {
+            Ok(()) => Ended::Unheard,
+            Err(ended) => ended,
+        }
     }
 
-    async fn deliver(&mut self, mut feed: Feed, consumer: &Consumer) -> Ended {
+    /// Whether what comes next may be delivered.
+    async fn ask<G, F>(&self, gate: &G) -> Result<(), Ended>
+    where
+        G: Fn(Delivered) -> F,
+        F: Future<Output = Result<(), GateClosed>>,
+    {
+        match gate(self.delivered).await {
+            Ok(()) => Ok(()),
+            Err(GateClosed::Unknown(why)) => Err(Ended::Wait(why)),
+            Err(closed @ (GateClosed::NotOurs | GateClosed::Invalid(_))) => {
+                Err(Ended::For(Stopped::Gate(closed)))
+            }
+        }
+    }
+
+    async fn deliver<G, F>(
+        &mut self,
+        mut feed: Feed,
+        consumer: &Consumer,
+        gate: &G,
+    ) -> Result<(), Ended>
+    where
+        G: Fn(Delivered) -> F,
+        F: Future<Output = Result<(), GateClosed>>,
+    {
         let mut probe_at = Instant::now() + PROBE;
         loop {
             let came = tokio::select! {
@@ -141,7 +168,7 @@ impl Run {
                 () = tokio::time::sleep_until(probe_at) => {
                     probe_at = Instant::now() + PROBE;
                     if self.probe(consumer).await.is_none() {
-                        return Ended::Unheard;
+                        return Ok(());
                     }
                     continue;
                 }
@@ -149,27 +176,68 @@ impl Run {
             if feed.is_proved() {
                 self.backoff.reset();
             }
-            let event = match came {
-                Fed::Messages(messages) => {
-                    self.note(&messages);
-                    ReadEvent::Messages(messages)
-                }
-                Fed::Idle(scanned_to) => ReadEvent::Idle { scanned_to },
-                Fed::Broken(broken) => return Ended::Again(broken),
-                Fed::Wrong(text) => return Ended::For(Stopped::Wrong(text)),
+            let heard = match came {
+                Fed::Messages(messages) => self.hand_over(messages, gate).await?,
+                Fed::Idle(scanned_to) => self.tell(ReadEvent::Idle { scanned_to }).await,
+                Fed::Broken(broken) => return Err(Ended::Again(broken)),
+                Fed::Wrong(text) => return Err(Ended::For(Stopped::Wrong(text))),
             };
             probe_at = Instant::now() + PROBE;
-            if self.tell(event).await.is_none() {
-                return Ended::Unheard;
+            if heard.is_none() {
+                return Ok(());
             }
             feed.listened_elsewhere();
         }
+    }
+
+    /// Hands messages over. Where some that were still to come are gone and have not come, the
+    /// gate is asked again: retention, or somebody's hand, may have overtaken us. P110
+    async fn hand_over<G, F>(
+        &mut self,
+        mut messages: Vec<StreamMessage>,
+        gate: &G,
+    ) -> Result<Option<()>, Ended>
+    where
+        G: Fn(Delivered) -> F,
+        F: Future<Output = Result<(), GateClosed>>,
+    {
+        while let Some(hole) = self.first_hole(&messages) {
+            let behind = messages.split_off(hole);
+            if self.pass_on(messages).await.is_none() {
+                return Ok(None);
+            }
+            self.ask(gate).await?;
+            // Gone from the middle: that is nobody's loss but theirs who removed it.
+            self.pending = behind.first().map_or(0, |message| message.pending + 1);
+            messages = behind;
+        }
+        Ok(self.pass_on(messages).await)
+    }
+
+    /// The index of the first message before which the consumer lost some: it has less to come
+    /// than there was after the message before.
+    fn first_hole(&self, messages: &[StreamMessage]) -> Option<usize> {
+        let mut before = self.pending;
+        messages.iter().position(|message| {
+            let hole = message.pending + 1 < before;
+            before = message.pending;
+            hole
+        })
+    }
+
+    async fn pass_on(&mut self, messages: Vec<StreamMessage>) -> Option<()> {
+        if messages.is_empty() {
+            return Some(());
+        }
+        self.note(&messages);
+        self.tell(ReadEvent::Messages(messages)).await
     }
 
     /// The position is taken before the messages are handed over: what is on its way to the owner
     /// is delivered, and never delivered again.
     fn note(&mut self, messages: &[StreamMessage]) {
         if let Some(last) = messages.last() {
+            self.pending = last.pending;
             self.delivered = Some(Mark {
                 seq: last.sequence,
                 ts: last.timestamp,
