@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster lint fmt clean
+.PHONY: help tools tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster sim lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,13 @@ demo-local: tools ## a group without Kubernetes: members join, leave and are kil
 
 bench-cluster: tools-kube tools-helm images ## measure what the controller takes, the webhook, a rolling update (about 15 minutes)
 	@target/debug/cluster-bench target/static/x86_64-unknown-linux-gnu/image/lockstep
+
+# One seed is shown event by event; else many are run. WITHOUT names a guard that is switched off.
+SIM := $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000)) $(if $(WITHOUT),--without $(WITHOUT))
+
+sim: ## run simulated worlds (SEEDS=20000), or show one (SEED=17), or without a guard (WITHOUT=cas)
+	@cargo build --quiet -p lockstep-sim --bin sim --locked
+	@target/debug/sim $(SIM)
 
 lint: ## formatting, clippy and documentation, with warnings as errors
 	cargo fmt --all --check

@@ -10,7 +10,7 @@ use lockstep::group::{Epoch, Partition, Sequence, SessionId};
 
 use crate::message::{Call, News, Step};
 use crate::net::{Event, Net, Who};
-use crate::worker::{Around, Given, Said2App};
+use crate::worker::{Around, Given, ToApplication};
 
 /// How an application behaves.
 #[derive(Clone, Copy, Debug)]
@@ -35,6 +35,10 @@ pub struct Habits {
 
 /// One life of an application.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts that are independent of each other"
+)]
 pub struct Application {
     who: Who,
     /// Which life.
@@ -110,7 +114,8 @@ impl Application {
     /// It starts and asks for messages.
     pub fn start(net: &mut Net, who: Who, life: u32, habits: Habits) -> Self {
         let session = SessionId::new(format!("{who} app {life}").replace(' ', "-"));
-        net.log.say(net.now, || format!("{session} starts: {habits:?}"));
+        net.log
+            .say(net.now, || format!("{session} starts: {habits:?}"));
         let application = Self {
             who,
             life,
@@ -144,21 +149,21 @@ impl Application {
     }
 
     /// The worker says something.
-    pub fn hear(&mut self, around: &mut Around<'_>, said: Said2App) {
+    pub fn hear(&mut self, around: &mut Around<'_>, said: ToApplication) {
         if self.dead {
             return;
         }
         match said {
-            Said2App::Batch(session, batch) if session == self.session => {
+            ToApplication::Batch(session, batch) if session == self.session => {
                 self.take(around.net, &batch);
             }
-            Said2App::Draining(session) if session == self.session => {
+            ToApplication::Draining(session) if session == self.session => {
                 self.leaving = true;
                 if !self.working && !self.hangs {
                     self.call(around.net, Call::Closed(self.session.clone()), false);
                 }
             }
-            Said2App::Batch(..) | Said2App::Draining(_) => {}
+            ToApplication::Batch(..) | ToApplication::Draining(_) => {}
         }
     }
 
@@ -210,7 +215,10 @@ impl Application {
         };
         if around.net.chance.per_mille(self.habits.hangs) {
             self.hangs = true;
-            around.net.log.say(around.net.now, || format!("{} hangs", self.session));
+            around
+                .net
+                .log
+                .say(around.net.now, || format!("{} hangs", self.session));
             return;
         }
         if around.net.chance.per_mille(self.habits.crashes) {
@@ -220,7 +228,9 @@ impl Application {
         if around.net.chance.per_mille(self.habits.nacks) {
             self.call(around.net, Call::Nack(self.session.clone(), at), false);
         } else {
-            around.checker.effect(given.partition, given.epoch, given.message.id);
+            around
+                .checker
+                .effect(given.partition, given.epoch, given.message.id);
             if self.habits.each {
                 self.ack(around.net, at, AckKind::Each);
             } else {
@@ -277,6 +287,8 @@ impl Application {
     /// Whether it works as it should.
     pub fn is_good(&self) -> bool {
         let h = self.habits;
-        !self.is_of_no_use() && h.nacks + h.hangs + h.crashes + h.tardy + h.eager == 0 && h.work.1 <= 100
+        !self.is_of_no_use()
+            && h.nacks + h.hangs + h.crashes + h.tardy + h.eager == 0
+            && h.work.1 <= 100
     }
 }

@@ -13,12 +13,12 @@ impl Chance {
     /// Begins with a seed. Neighbouring seeds have nothing in common.
     pub fn new(seed: u64) -> Self {
         let mut chance = Self(seed ^ 0x6c6f_636b_7374_6570);
-        chance.0 = chance.next();
+        chance.0 = chance.number();
         chance
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -28,7 +28,7 @@ impl Chance {
 
     /// A number below `end`; 0 if there is none.
     pub fn below(&mut self, end: u64) -> u64 {
-        let drawn = self.next();
+        let drawn = self.number();
         if end == 0 { 0 } else { drawn % end }
     }
 
@@ -60,6 +60,6 @@ impl Chance {
 
     /// One of two.
     pub fn either<T>(&mut self, one: T, other: T) -> T {
-        if self.next() & 1 == 0 { one } else { other }
+        if self.number() & 1 == 0 { one } else { other }
     }
 }

@@ -9,8 +9,8 @@ use lockstep::group::decide::{Decision, Identity, Observed, OffsetFact, Slot, de
 use lockstep::group::member::Written;
 use lockstep::group::start::{self, Answer, StreamEnds};
 use lockstep::group::{
-    Beat, BucketId, CandidateDocument, Formats, GroupDocument, Incarnation, MemberDocument, Partition,
-    Released, Revision, Sequence, ServerTime, StartFrom, Timestamp, Unknown,
+    Beat, BucketId, CandidateDocument, Formats, GroupDocument, Incarnation, MemberDocument,
+    Partition, Released, Revision, Sequence, ServerTime, StartFrom, Timestamp, Unknown,
 };
 use lockstep::wire::keys::Key;
 
@@ -101,7 +101,12 @@ struct Waits {
 
 impl Coordinator {
     /// A process that starts.
-    pub fn start(around: &mut Around<'_>, (who, slot): (Who, usize), clock: Clock, bucket: BucketId) -> Self {
+    pub fn start(
+        around: &mut Around<'_>,
+        (who, slot): (Who, usize),
+        clock: Clock,
+        bucket: BucketId,
+    ) -> Self {
         let now = clock.reads(around.net.now);
         let me = Identity {
             incarnation: incarnation(around.net, &format!("c{slot}")),
@@ -113,7 +118,9 @@ impl Coordinator {
             unix_seconds: around.net.now.unix_seconds(),
             elected: false,
         };
-        around.net.log.say(around.net.now, || format!("{who} starts as {}", me.incarnation));
+        around.net.log.say(around.net.now, || {
+            format!("{who} starts as {}", me.incarnation)
+        });
         let mut coordinator = Self {
             who,
             slot,
@@ -166,7 +173,10 @@ impl Coordinator {
     /// It begins anew: says that this life has ended.
     fn begin_anew(&mut self, around: &mut Around<'_>, why: &str) {
         let who = self.who;
-        around.net.log.say(around.net.now, || format!("{who} begins anew: {why}"));
+        around
+            .net
+            .log
+            .say(around.net.now, || format!("{who} begins anew: {why}"));
         self.put_beat(around.net, true);
         self.over = true;
     }
@@ -185,7 +195,10 @@ impl Coordinator {
         };
         self.on_their_way.insert(self.beat, self.highest);
         let key = Key::Candidate(self.me().clone());
-        net.ask(self.who, Ask::Put(key, Doc::Candidate(Arc::new(document)), self.beat));
+        net.ask(
+            self.who,
+            Ask::Put(key, Doc::Candidate(Arc::new(document)), self.beat),
+        );
     }
 
     fn beat_if_due(&mut self, net: &mut Net) {
@@ -214,7 +227,8 @@ impl Coordinator {
                 let before = self.on_their_way.remove(&beat);
                 if let (Some(before), Some(revision)) = (before, stored) {
                     if revision <= before {
-                        return self.begin_anew(around, "an acknowledgement is below what was seen");
+                        return self
+                            .begin_anew(around, "an acknowledgement is below what was seen");
                     }
                     self.highest = self.highest.max(revision);
                 }
@@ -362,7 +376,9 @@ impl Coordinator {
         }
         if self.seen.is_coordinating() && self.seen.is_cut_off(now) {
             let who = self.who;
-            around.net.log.say(around.net.now, || format!("{who} is cut off and steps down"));
+            around.net.log.say(around.net.now, || {
+                format!("{who} is cut off and steps down")
+            });
             self.seen.step_down(); // P40
         }
         if now >= self.look_again {
@@ -393,10 +409,15 @@ impl Coordinator {
             return;
         };
         let before = self.seen.document().known();
-        around.checker.decided(around.net.now, before, (&document, &decision.reasons));
+        around
+            .checker
+            .decided(around.net.now, before, (&document, &decision.reasons));
         let expected = self.seen.revision();
         let doc = Doc::Group(Arc::new(document.clone()));
-        around.net.ask(self.who, Ask::Replace(Key::Group, doc, expected, For::Group));
+        around.net.ask(
+            self.who,
+            Ask::Replace(Key::Group, doc, expected, For::Group),
+        );
         self.busy = Busy::Writing(Box::new(document), self.highest);
     }
 
@@ -422,7 +443,9 @@ impl Coordinator {
                 if let Busy::Siblings(_, found, _) = &mut self.busy
                     && record.owner.is_none()
                 {
-                    let entry = found.entry(record.stream.clone()).or_insert(record.next_seq);
+                    let entry = found
+                        .entry(record.stream.clone())
+                        .or_insert(record.next_seq);
                     *entry = record.next_seq.min(*entry);
                 }
                 Some(OffsetFact::from(&*record))
@@ -443,7 +466,8 @@ impl Coordinator {
     }
 
     fn one_less(&mut self, around: &mut Around<'_>, failed: bool) {
-        let (Busy::Reading(waits) | Busy::Siblings(waits, ..) | Busy::Seeding(waits)) = &mut self.busy
+        let (Busy::Reading(waits) | Busy::Siblings(waits, ..) | Busy::Seeding(waits)) =
+            &mut self.busy
         else {
             return;
         };
@@ -520,14 +544,18 @@ impl Coordinator {
         let mut count = 0;
         for partition in missing {
             let record = meta.source.of(partition).and_then(|of| {
-                let next = siblings.get(&of.stream).or_else(|| positions.get(&partition));
+                let next = siblings
+                    .get(&of.stream)
+                    .or_else(|| positions.get(&partition));
                 seed(&meta, partition, *next?, *created.get(&of.stream)?)
             });
             if let Some(record) = record {
                 count += 1;
                 let (key, what) = (Key::Offset(partition), For::Seed(partition));
                 let doc = Doc::Offset(Arc::new(record));
-                around.net.ask(self.who, Ask::Replace(key, doc, Revision(0), what));
+                around
+                    .net
+                    .ask(self.who, Ask::Replace(key, doc, Revision(0), what));
             }
         }
         self.busy = Busy::Seeding(Waits::of(count));
@@ -587,7 +615,8 @@ impl Coordinator {
     }
 
     fn looked_up(&mut self, around: &mut Around<'_>, got: Got) {
-        let Busy::LookingUp(stands_at, looks, _) = std::mem::replace(&mut self.busy, Busy::No) else {
+        let Busy::LookingUp(stands_at, looks, _) = std::mem::replace(&mut self.busy, Busy::No)
+        else {
             return;
         };
         let (expected, now) = (self.seen.revision(), self.now(around.net));
@@ -598,7 +627,8 @@ impl Coordinator {
                 if self.seen.is_mine(&document) && revision > expected {
                     self.seen.adopt((*document).clone(), revision, now);
                 } else {
-                    self.seen.see_group(revision, Slot::Known((*document).clone()), now);
+                    self.seen
+                        .see_group(revision, Slot::Known((*document).clone()), now);
                 }
                 self.turn(around);
             }

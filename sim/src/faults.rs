@@ -6,11 +6,11 @@ use lockstep::group::{OffsetRecord, Partition};
 use lockstep::wire::keys::Key;
 
 use crate::application::Habits;
+use crate::model::Doc;
 use crate::net::{Event, Later, Who};
 use crate::plan::Fault;
 use crate::worker::Around;
 use crate::world::World;
-use crate::model::Doc;
 
 // === impl World ===
 
@@ -19,7 +19,9 @@ impl World {
         let Some((_, fault)) = self.plan.faults.get(index).copied() else {
             return;
         };
-        self.net.log.say(self.net.now, || format!("fault: {fault:?}"));
+        self.net
+            .log
+            .say(self.net.now, || format!("fault: {fault:?}"));
         match fault {
             Fault::KillMember
             | Fault::KillMemberBetweenSteps
@@ -57,7 +59,11 @@ impl World {
 
     /// How long something lasts: often short, sometimes beyond every timeout, never beyond the trouble.
     fn while_it_lasts(&mut self) -> Duration {
-        let most = self.net.chance.pick(&[2000, 8000, 20_000, 45_000]).unwrap_or(2000);
+        let most = self
+            .net
+            .chance
+            .pick(&[2000, 8000, 20_000, 45_000])
+            .unwrap_or(2000);
         let time = self.net.chance.millis(100, most);
         time.min(crate::plan::CALM.since(self.net.now))
     }
@@ -71,7 +77,9 @@ impl World {
             return;
         };
         let time = self.while_it_lasts();
-        self.net.log.say(self.net.now, || format!("  of {who}, {time:?}"));
+        self.net
+            .log
+            .say(self.net.now, || format!("  of {who}, {time:?}"));
         match fault {
             Fault::KillMember => self.bury_worker(who, slot),
             Fault::KillMemberBetweenSteps => {
@@ -89,20 +97,14 @@ impl World {
                 }
             }
             Fault::CutMember => self.cut(who, time),
-            Fault::StallMember => self.bucket.stall(&mut self.net, who, time),
-            Fault::KillApplication => {
-                if let Some(application) = self.applications.get_mut(&who).filter(|it| !it.dead) {
-                    application.die(&mut self.net);
-                    application.mourned = true;
-                    let wait = self.net.chance.millis(100, 8000);
-                    self.net.after(wait, Event::Later(Later::StartApplication(who)));
-                }
+            Fault::StallMember => {
+                // Long enough, now and then, that a revocation is not seen before its time is over.
+                let longer = self.net.chance.millis(0, 40_000);
+                let time = (time + longer).min(crate::plan::CALM.since(self.net.now));
+                self.bucket.stall(&mut self.net, who, time);
             }
-            Fault::ChangeApplication => {
-                let habits = Habits::drawn(&mut self.net);
-                if let Some(application) = self.applications.get_mut(&who) {
-                    application.change(habits);
-                }
+            Fault::KillApplication | Fault::ChangeApplication => {
+                self.fault_of_an_application(who, fault)
             }
             Fault::Leave => {
                 let timeout = self.net.chance.millis(100, 15_000);
@@ -114,6 +116,21 @@ impl World {
             }
             _ => self.start_member(slot),
         }
+    }
+
+    fn fault_of_an_application(&mut self, who: Who, fault: Fault) {
+        let habits = Habits::drawn(&mut self.net);
+        let Some(application) = self.applications.get_mut(&who).filter(|it| !it.dead) else {
+            return;
+        };
+        if fault == Fault::ChangeApplication {
+            return application.change(habits);
+        }
+        application.die(&mut self.net);
+        application.mourned = true;
+        let wait = self.net.chance.millis(100, 8000);
+        self.net
+            .after(wait, Event::Later(Later::StartApplication(who)));
     }
 
     fn cut(&mut self, who: Who, time: Duration) {
@@ -128,7 +145,9 @@ impl World {
             return;
         };
         let time = self.while_it_lasts();
-        self.net.log.say(self.net.now, || format!("  of {who}, {time:?}"));
+        self.net
+            .log
+            .say(self.net.now, || format!("  of {who}, {time:?}"));
         match fault {
             Fault::KillCoordinator => {
                 if let Some(slot) = self.coordinators.get(&who).map(|c| c.slot) {
@@ -156,34 +175,64 @@ impl World {
         match fault {
             Fault::Retain => {
                 let to = self.net.chance.between(first, last + 1);
-                if let Some(stream) = self.data.stream_mut(index) {
-                    stream.purge_below(to);
-                }
-                self.net.log.say(self.net.now, || format!("  stream {index} begins at {to}"));
+                self.retain(index, to);
             }
             Fault::RemoveMark => {
                 for partition in self.partitions_of(index) {
                     let mark = self.record(partition).and_then(|record| record.mark);
                     if let (Some(mark), Some(stream)) = (mark, self.data.stream_mut(index)) {
                         stream.remove(mark.seq.0);
+                        self.checker.mark_was_removed(partition);
                     }
                 }
             }
             Fault::Truncate => {
                 let lost = self.net.chance.between(1, 30).min(last);
-                self.net.log.say(self.net.now, || format!("  stream {index} ends at {}", last - lost));
+                self.net.log.say(self.net.now, || {
+                    format!("  stream {index} ends at {}", last - lost)
+                });
                 for partition in self.partitions_of(index) {
                     self.checker.stream_broke(partition, last - lost, false);
                 }
                 self.data.truncate(&mut self.net, index, last - lost);
             }
             _ => {
-                self.net.log.say(self.net.now, || format!("  stream {index} is made anew"));
+                self.net
+                    .log
+                    .say(self.net.now, || format!("  stream {index} is made anew"));
                 for partition in self.partitions_of(index) {
                     self.checker.stream_broke(partition, 0, true);
                 }
                 self.data.recreate(&mut self.net, index);
             }
+        }
+    }
+
+    /// Retention removes everything below, read or not.
+    fn retain(&mut self, index: usize, to: u64) {
+        self.net
+            .log
+            .say(self.net.now, || format!("  stream {index} begins at {to}"));
+        for partition in self.partitions_of(index) {
+            let record = self.record(partition);
+            if record
+                .as_ref()
+                .and_then(|r| r.mark)
+                .is_some_and(|mark| mark.seq.0 < to)
+            {
+                self.checker.mark_was_removed(partition);
+            }
+            let next = record.map_or(1, |record| record.next_seq.0);
+            for message in self
+                .data
+                .messages(partition, next)
+                .take_while(|m| m.seq < to)
+            {
+                self.checker.will_remove(message.id);
+            }
+        }
+        if let Some(stream) = self.data.stream_mut(index) {
+            stream.purge_below(to);
         }
     }
 
@@ -202,7 +251,9 @@ impl World {
     fn lose_writes(&mut self) {
         let count = self.net.chance.between(1, 12);
         let lost = self.bucket.lose_the_newest(&mut self.net, count);
-        self.net.log.say(self.net.now, || format!("  {count} writes are lost, of {lost:?}"));
+        self.net.log.say(self.net.now, || {
+            format!("  {count} writes are lost, of {lost:?}")
+        });
         self.checker.bucket_lost_writes();
         for key in lost {
             if let Key::Offset(partition) = key
@@ -212,7 +263,12 @@ impl World {
             }
         }
         let time = self.net.chance.millis(300, 2000);
-        let all: Vec<Who> = self.workers.keys().chain(self.coordinators.keys()).copied().collect();
+        let all: Vec<Who> = self
+            .workers
+            .keys()
+            .chain(self.coordinators.keys())
+            .copied()
+            .collect();
         for who in all {
             self.cut(who, time);
         }
@@ -223,7 +279,11 @@ impl World {
             return;
         }
         self.bucket.delete(&mut self.net);
-        let all: Vec<(Who, usize)> = self.coordinators.values().map(|c| (c.who, c.slot)).collect();
+        let all: Vec<(Who, usize)> = self
+            .coordinators
+            .values()
+            .map(|c| (c.who, c.slot))
+            .collect();
         for (who, slot) in all {
             self.bury_coordinator(who, slot, Duration::from_secs(3));
         }

@@ -62,7 +62,12 @@ impl Guard {
             Self::Cas => &[Rule::Exclusive, Rule::EpochsRise, Rule::NeverBack],
             Self::Lease | Self::Echo => &[Rule::HandedWhileFenced],
             Self::Release => &[Rule::HandedWhileFenced, Rule::CleanHandOver],
-            Self::Validity => &[Rule::AtLeastOnce, Rule::NoGap, Rule::Detected, Rule::Complete],
+            Self::Validity => &[
+                Rule::AtLeastOnce,
+                Rule::NoGap,
+                Rule::Detected,
+                Rule::Complete,
+            ],
             Self::AckEpoch => &[Rule::AtLeastOnce],
             Self::HealthyTime => &[Rule::NeedlessEviction],
             Self::Seeding => &[Rule::AtLeastOnce, Rule::NoGap, Rule::Complete],

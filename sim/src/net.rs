@@ -200,7 +200,7 @@ impl Net {
                 | Event::Fault(_)
                 | Event::Later(_) => None,
             };
-            match stop {
+            match stop.filter(|until| *until > at) {
                 Some(until) => self.at(until, event),
                 None => return Some(event),
             }
@@ -302,7 +302,10 @@ impl Net {
         let lost = self.chance.per_mille(self.weather.unanswered) || !self.is_up(request.from);
         let at = self.reaches(request.from);
         if lost || at >= request.until {
-            self.at(request.until, Event::News(request.from, request.ask.silence()));
+            self.at(
+                request.until,
+                Event::News(request.from, request.ask.silence()),
+            );
         } else {
             self.at(at, Event::News(request.from, news));
         }
@@ -312,7 +315,10 @@ impl Net {
     /// than it would have.
     pub fn park(&mut self, mut request: Request, until: At) {
         if !request.unheard && until >= request.until {
-            self.at(request.until, Event::News(request.from, request.ask.silence()));
+            self.at(
+                request.until,
+                Event::News(request.from, request.ask.silence()),
+            );
             request.unheard = true;
         }
         self.at(until, Event::Arrive(request));
@@ -321,7 +327,10 @@ impl Net {
     /// A request is never served.
     pub fn drop_request(&mut self, request: &Request) {
         if !request.unheard {
-            self.at(request.until, Event::News(request.from, request.ask.silence()));
+            self.at(
+                request.until,
+                Event::News(request.from, request.ask.silence()),
+            );
         }
     }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lockstep::group::{
-    AssignorSetting, BucketId, Delivery, GroupState, Membership, Meta, MetaGeneration, OnFailure, OnGap,
-    OnTruncation, Pause, Retry, Source, StartFrom, Unknown,
+    AssignorSetting, BucketId, Delivery, GroupState, Membership, Meta, MetaGeneration, OnFailure,
+    OnGap, OnTruncation, Pause, Retry, Source, StartFrom, Unknown,
 };
 
 use crate::chance::Chance;
@@ -156,10 +156,18 @@ impl Plan {
             replicated,
             members: usize::try_from(chance.between(2, 4)).unwrap_or(2),
             coordinators: usize::try_from(chance.between(1, 3)).unwrap_or(1),
-            faults: if calm { Vec::new() } else { faults(chance, replicated) },
+            faults: if calm {
+                Vec::new()
+            } else {
+                faults(chance, replicated)
+            },
             weather,
             bad_habits: !calm && chance.per_mille(700),
-            outdated: if calm || !chance.per_mille(150) { 0 } else { 300 },
+            outdated: if calm || !chance.per_mille(150) {
+                0
+            } else {
+                300
+            },
             pace: chance.millis(80, 1200),
             backlog: chance.below(40),
         }
@@ -209,7 +217,11 @@ fn meta(chance: &mut Chance) -> Meta {
         delivery: delivery(chance),
         membership: membership(chance),
         on_truncation: chance
-            .pick(&[OnTruncation::Stop, OnTruncation::Earliest, OnTruncation::Latest])
+            .pick(&[
+                OnTruncation::Stop,
+                OnTruncation::Earliest,
+                OnTruncation::Latest,
+            ])
             .unwrap_or(OnTruncation::Stop),
         on_gap: chance.either(OnGap::Earliest, OnGap::Stop),
         pause: Pause::default(),
@@ -219,6 +231,10 @@ fn meta(chance: &mut Chance) -> Meta {
 }
 
 fn delivery(chance: &mut Chance) -> Delivery {
+    // So few messages per commit need frequent ones, or what is left never gets done.
+    let (millis, max_uncommitted) = chance
+        .pick(&[(100, 2), (100, 10), (100, 1000), (1000, 10), (1000, 1000)])
+        .unwrap_or((100, 10));
     Delivery {
         max_in_flight: chance.pick(&[1, 1, 3, 10]).unwrap_or(1),
         batch: 10,
@@ -233,8 +249,8 @@ fn delivery(chance: &mut Chance) -> Delivery {
             factor: 2.0,
         },
         on_failure: chance.either(OnFailure::Block, OnFailure::Skip),
-        commit_interval: Duration::from_millis(chance.pick(&[100, 1000]).unwrap_or(100)),
-        max_uncommitted: chance.pick(&[2, 10, 1000]).unwrap_or(10),
+        commit_interval: Duration::from_millis(millis),
+        max_uncommitted,
     }
 }
 

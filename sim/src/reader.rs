@@ -124,7 +124,10 @@ impl Readers {
 
     /// Stops one.
     pub fn close(&mut self, net: &mut Net, partition: Partition, epoch: Epoch) {
-        if self.open.get(&partition).is_some_and(|r| r.id.epoch == epoch)
+        if self
+            .open
+            .get(&partition)
+            .is_some_and(|r| r.id.epoch == epoch)
             && let Some(reader) = self.open.remove(&partition)
         {
             net.ask(self.who, Ask::Close(reader.id));
@@ -181,7 +184,12 @@ impl Readers {
     }
 
     /// Something came that may be a reader's.
-    pub fn hear(&mut self, net: &mut Net, own: (&Member<Msg>, Timestamp), news: News) -> Option<Event<Msg>> {
+    pub fn hear(
+        &mut self,
+        net: &mut Net,
+        own: (&Member<Msg>, Timestamp),
+        news: News,
+    ) -> Option<Event<Msg>> {
         match news {
             News::Opened(id) => {
                 let reader = self.current(id, Stage::Creating)?;
@@ -221,19 +229,18 @@ impl Readers {
                 None
             }
             News::Idle(id, scanned) => {
+                self.current(id, Stage::Following)?;
                 let next = Sequence(scanned).next();
                 if own.0.wants_to_move((id.partition, id.epoch), next, own.1) {
                     net.ask(self.who, Ask::Scan(id, scanned));
                 }
                 None
             }
-            News::Scanned(id, mark) => mark.map(|mark| {
-                Event::Scanned {
-                    partition: id.partition,
-                    epoch: id.epoch,
-                    next: mark.seq.next(),
-                    mark: Some(mark),
-                }
+            News::Scanned(id, mark) => mark.map(|mark| Event::Scanned {
+                partition: id.partition,
+                epoch: id.epoch,
+                next: mark.seq.next(),
+                mark: Some(mark),
             }),
             _ => None,
         }
@@ -290,7 +297,9 @@ impl Readers {
             Validity::Recreated => StopReason::StreamRecreated,
         };
         let finding = reader.finding(&facts, reason);
-        net.log.say(net.now, || format!("{who}: {}@{} is {validity:?}", id.partition, id.epoch));
+        net.log.say(net.now, || {
+            format!("{who}: {}@{} is {validity:?}", id.partition, id.epoch)
+        });
         self.open.remove(&id.partition);
         net.ask(who, Ask::Close(id));
         Some(Event::Invalid {

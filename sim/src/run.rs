@@ -79,10 +79,16 @@ pub fn report(seed: u64, off: Option<Guard>) -> String {
         .map(|violation| format!("seed {seed} breaks {violation}"))
         .collect();
     let from = outcome.log.len().saturating_sub(END_OF_LOG);
-    lines.push(format!("the last {} of {} lines:", outcome.log.len() - from, outcome.log.len()));
+    lines.push(format!(
+        "the last {} of {} lines:",
+        outcome.log.len() - from,
+        outcome.log.len()
+    ));
     lines.extend(outcome.log.get(from..).unwrap_or_default().iter().cloned());
     let without = off.map_or_else(String::new, |guard| format!(" WITHOUT={guard}"));
-    lines.push(format!("replay it with all its lines: make sim SEED={seed}{without}"));
+    lines.push(format!(
+        "replay it with all its lines: make sim SEED={seed}{without}"
+    ));
     lines.join("\n")
 }
 
@@ -98,6 +104,8 @@ impl Sum {
         tally.claims += one.claims;
         tally.commits += one.commits;
         tally.documents += one.documents;
-        self.failed.extend(violations.into_iter().map(|violation| (seed, violation)));
+        tally.lost_unseen += one.lost_unseen;
+        self.failed
+            .extend(violations.into_iter().map(|violation| (seed, violation)));
     }
 }

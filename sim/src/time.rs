@@ -87,7 +87,8 @@ impl Clock {
 
     /// The first moment at which it shows at least this.
     pub fn shows(&self, wanted: Timestamp) -> At {
-        let nanos = i128::try_from(wanted.0.saturating_sub(self.boot).as_nanos()).unwrap_or(i128::MAX);
+        let nanos =
+            i128::try_from(wanted.0.saturating_sub(self.boot).as_nanos()).unwrap_or(i128::MAX);
         let ran = nanos * 1_000_000 / (1_000_000 + i128::from(self.drift));
         let ran = Duration::from_nanos(u64::try_from(ran).unwrap_or(u64::MAX));
         let mut at = At(ran + self.stood);

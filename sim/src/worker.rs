@@ -7,7 +7,8 @@ use std::time::Duration;
 use lockstep::group::ledger::{Ask as LedgerAsk, Budget, HandOver, SessionEnd};
 use lockstep::group::member::{Accepted, Effect, Event, Found, Identity, Member, MemberEvent};
 use lockstep::group::{
-    Epoch, Formats, Incarnation, MemberDocument, MemberId, Partition, Revision, SessionId, Timestamp,
+    Epoch, Formats, Incarnation, MemberDocument, MemberId, Partition, Revision, SessionId,
+    Timestamp,
 };
 use lockstep::wire::keys::Key;
 
@@ -43,7 +44,7 @@ pub struct Given {
 
 /// What a worker says to its application.
 #[derive(Clone, Debug)]
-pub enum Said2App {
+pub enum ToApplication {
     /// Messages.
     Batch(SessionId, Vec<Given>),
     /// The worker leaves: nothing more comes.
@@ -76,7 +77,7 @@ pub struct Worker {
     /// After so many more effects it dies.
     pub dies_after: Option<u32>,
     /// What the application is to be told.
-    pub to_app: Vec<Said2App>,
+    pub to_app: Vec<ToApplication>,
     /// The formats that it reads.
     formats: Formats,
     /// Its clock was stopped: it cannot know how late it is.
@@ -96,7 +97,12 @@ pub struct Worker {
 
 impl Worker {
     /// A process that starts.
-    pub fn start(around: &mut Around<'_>, (who, slot): (Who, usize), clock: Clock, formats: Formats) -> Self {
+    pub fn start(
+        around: &mut Around<'_>,
+        (who, slot): (Who, usize),
+        clock: Clock,
+        formats: Formats,
+    ) -> Self {
         let now = clock.reads(around.net.now);
         let mut worker = Self {
             who,
@@ -119,7 +125,10 @@ impl Worker {
             real_session: Duration::from_secs(12),
         };
         let me = worker.me().clone();
-        around.net.log.say(around.net.now, || format!("{who} starts as {me}"));
+        around
+            .net
+            .log
+            .say(around.net.now, || format!("{who} starts as {me}"));
         worker.begin_to_watch(around.net);
         worker
     }
@@ -155,7 +164,9 @@ impl Worker {
     /// The process is to end, within this time.
     pub fn drain(&mut self, around: &mut Around<'_>, timeout: Duration) {
         let who = self.who;
-        around.net.log.say(around.net.now, || format!("{who} is to leave within {timeout:?}"));
+        around.net.log.say(around.net.now, || {
+            format!("{who} is to leave within {timeout:?}")
+        });
         self.step(around, Event::Drain { timeout });
         self.turn(around);
     }
@@ -262,7 +273,10 @@ impl Worker {
             if let Some(left) = &mut self.dies_after {
                 if *left == 0 {
                     let who = self.who;
-                    around.net.log.say(around.net.now, || format!("{who} dies between two steps"));
+                    around
+                        .net
+                        .log
+                        .say(around.net.now, || format!("{who} dies between two steps"));
                     self.over = true;
                     return;
                 }
@@ -320,12 +334,18 @@ impl Worker {
             document.session_timeout = self.real_session;
         }
         let (key, beat) = (Key::Member(self.me().clone()), document.beat);
-        net.ask(self.who, Ask::Put(key, Doc::Member(Arc::new(document)), beat));
+        net.ask(
+            self.who,
+            Ask::Put(key, Doc::Member(Arc::new(document)), beat),
+        );
     }
 
     fn tell(&mut self, around: &mut Around<'_>, event: &MemberEvent) {
         let who = self.who;
-        around.net.log.say(around.net.now, || format!("{who}: {event:?}"));
+        around
+            .net
+            .log
+            .say(around.net.now, || format!("{who}: {event:?}"));
         around.checker.told(around.net.now, self.me(), event);
     }
 
@@ -335,7 +355,10 @@ impl Worker {
         let now = self.now(around.net);
         self.member = Member::new(identity(around.net, self.slot), now);
         let (who, me) = (self.who, self.me().clone());
-        around.net.log.say(around.net.now, || format!("{who} is born again as {me}"));
+        around
+            .net
+            .log
+            .say(around.net.now, || format!("{who} is born again as {me}"));
         self.watch_tries = 0;
         self.begin_to_watch(around.net);
         self.say_whether_connected(around);
@@ -360,7 +383,11 @@ impl Worker {
                 let accepted = self.member.ack(&session, at, kind, now);
                 let counts = matches!(accepted, Accepted::Yes { .. });
                 let who = self.who;
-                let line = || format!("{who}: {session} acks {partition}/{sequence}@{epoch} {kind:?}: {counts}");
+                let line = || {
+                    format!(
+                        "{who}: {session} acks {partition}/{sequence}@{epoch} {kind:?}: {counts}"
+                    )
+                };
                 around.net.log.say(around.net.now, line);
                 if counts {
                     around.checker.acked(&session, at, kind);
@@ -443,9 +470,9 @@ impl Worker {
         for (session, most) in waiting {
             let batch = self.give(around, &session, most, now);
             let said = if !batch.is_empty() {
-                Said2App::Batch(session.clone(), batch)
+                ToApplication::Batch(session.clone(), batch)
             } else if self.member.is_leaving() {
-                Said2App::Draining(session.clone())
+                ToApplication::Draining(session.clone())
             } else {
                 continue;
             };
@@ -454,7 +481,13 @@ impl Worker {
         }
     }
 
-    fn give(&mut self, around: &mut Around<'_>, session: &SessionId, most: u64, now: Timestamp) -> Vec<Given> {
+    fn give(
+        &mut self,
+        around: &mut Around<'_>,
+        session: &SessionId,
+        most: u64,
+        now: Timestamp,
+    ) -> Vec<Given> {
         let mut batch = Vec::new();
         let mut held: Vec<(Partition, Epoch)> = self.member.held().collect();
         if !held.is_empty() {
@@ -477,13 +510,25 @@ impl Worker {
                     again: how.again,
                 });
             };
-            self.member.hand_over(session, (partition, ask), &mut budget, now, to);
+            self.member
+                .hand_over(session, (partition, ask), &mut budget, now, to);
             let after = self.member.buffered(at).map_or(0, |(messages, _)| messages);
-            self.readers.taken(around.net, partition, before.saturating_sub(after));
+            self.readers
+                .taken(around.net, partition, before.saturating_sub(after));
         }
         for given in &batch {
             let me = self.me().clone();
-            let line = || format!("{me} hands over {}/{}@{} (message {}) attempt {}{}", given.partition, given.message.seq, given.epoch, given.message.id, given.attempt, if given.again { " again" } else { "" });
+            let line = || {
+                format!(
+                    "{me} hands over {}/{}@{} (message {}) attempt {}{}",
+                    given.partition,
+                    given.message.seq,
+                    given.epoch,
+                    given.message.id,
+                    given.attempt,
+                    if given.again { " again" } else { "" }
+                )
+            };
             around.net.log.say(around.net.now, line);
             around.checker.judge_gap(&me, given, around.data);
             let zombie = self.was_suspended;
@@ -507,7 +552,7 @@ fn identity(net: &mut Net, slot: usize) -> Identity {
 /// A name that was never used before.
 pub fn incarnation(net: &mut Net, prefix: &str) -> Incarnation {
     loop {
-        let name = format!("{prefix}x{:08x}", net.chance.next() >> 32);
+        let name = format!("{prefix}x{:08x}", net.chance.number() >> 32);
         if let Ok(incarnation) = name.parse() {
             return incarnation;
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use lockstep::group::decide::seed;
 use lockstep::group::{
-    BucketId, Formats, Incarnation, Meta, MetaGeneration, Partition, Sequence, StartFrom, StopReason,
+    BucketId, Formats, Incarnation, Meta, MetaGeneration, Partition, Sequence, StartFrom,
+    StopReason,
 };
 use lockstep::wire::keys::Key;
 
@@ -17,9 +18,9 @@ use crate::coordinator::Coordinator;
 use crate::guard::Guard;
 use crate::log::Log;
 use crate::message::{Ask, For, Got, News};
+use crate::model::Doc;
 use crate::model::bucket::{Bucket, StoredWrite};
 use crate::model::data::Data;
-use crate::model::Doc;
 use crate::net::{Event, Later, Net, Request, Weather, Who};
 use crate::plan::{CALM, END, Plan, QUIET, RESUME};
 use crate::time::{At, Clock};
@@ -73,7 +74,8 @@ impl World {
             session: plan.meta.membership.session_timeout,
         };
         let streams = plan.meta.source.streams().len();
-        net.log.say(At::default(), || format!("seed {seed}: {plan:?}"));
+        net.log
+            .say(At::default(), || format!("seed {seed}: {plan:?}"));
         Self {
             bucket: Bucket::new(plan.meta.bucket.clone(), plan.replicated, At::default()),
             data: Data::new(streams, At::default()),
@@ -124,7 +126,8 @@ impl World {
         self.bucket.set(&mut self.net, Key::Meta, meta);
         for slot in 0..self.plan.coordinators {
             let wait = self.net.chance.millis(0, 2000);
-            self.net.after(wait, Event::Later(Later::StartCoordinator(slot)));
+            self.net
+                .after(wait, Event::Later(Later::StartCoordinator(slot)));
         }
         for slot in 0..self.plan.members {
             let wait = self.net.chance.millis(0, 4000);
@@ -212,7 +215,9 @@ impl World {
 
     /// A process has ended: its consumers will go, its id comes back some time later.
     pub(crate) fn bury_worker(&mut self, who: Who, slot: usize) {
-        self.net.log.say(self.net.now, || format!("{who} has ended"));
+        self.net
+            .log
+            .say(self.net.now, || format!("{who} has ended"));
         self.workers.remove(&who);
         self.net.leave(who);
         self.bucket.forget_watch(who);
@@ -229,11 +234,14 @@ impl World {
     }
 
     pub(crate) fn bury_coordinator(&mut self, who: Who, slot: usize, wait: Duration) {
-        self.net.log.say(self.net.now, || format!("{who} has ended"));
+        self.net
+            .log
+            .say(self.net.now, || format!("{who} has ended"));
         self.coordinators.remove(&who);
         self.net.leave(who);
         self.bucket.forget_watch(who);
-        self.net.after(wait, Event::Later(Later::StartCoordinator(slot)));
+        self.net
+            .after(wait, Event::Later(Later::StartCoordinator(slot)));
     }
 
     fn clock(&mut self) -> Clock {
@@ -257,10 +265,16 @@ impl World {
             Formats::CURRENT
         };
         let (net, checker, data) = (&mut self.net, &mut self.checker, &self.data);
-        let worker = Worker::start(&mut Around { net, checker, data }, (who, slot), clock, formats);
+        let worker = Worker::start(
+            &mut Around { net, checker, data },
+            (who, slot),
+            clock,
+            formats,
+        );
         self.workers.insert(who, worker);
         let wait = self.net.chance.millis(1, 1500);
-        self.net.after(wait, Event::Later(Later::StartApplication(who)));
+        self.net
+            .after(wait, Event::Later(Later::StartApplication(who)));
     }
 
     fn start_coordinator(&mut self, slot: usize) {
@@ -269,14 +283,21 @@ impl World {
         }
         if !self.bucket.is_there {
             let wait = Duration::from_secs(2);
-            return self.net.after(wait, Event::Later(Later::StartCoordinator(slot)));
+            return self
+                .net
+                .after(wait, Event::Later(Later::StartCoordinator(slot)));
         }
         self.started += 1;
         let who = Who::Coordinator(self.started);
         self.net.join(who);
         let (clock, bucket) = (self.clock(), self.bucket.id.clone());
         let (net, checker, data) = (&mut self.net, &mut self.checker, &self.data);
-        let coordinator = Coordinator::start(&mut Around { net, checker, data }, (who, slot), clock, bucket);
+        let coordinator = Coordinator::start(
+            &mut Around { net, checker, data },
+            (who, slot),
+            clock,
+            bucket,
+        );
         self.coordinators.insert(who, coordinator);
     }
 
@@ -300,7 +321,8 @@ impl World {
         };
         if !std::mem::replace(&mut application.mourned, true) {
             let wait = self.net.chance.millis(100, 8000);
-            self.net.after(wait, Event::Later(Later::StartApplication(who)));
+            self.net
+                .after(wait, Event::Later(Later::StartApplication(who)));
         }
     }
 
@@ -322,7 +344,7 @@ impl World {
             | Ask::Pull(..)
             | Ask::Close(_)
             | Ask::Scan(..)
-            | Ask::Ends => self.data.serve(&mut self.net, request),
+            | Ask::Ends => self.data.serve(&mut self.net, &request),
         }
     }
 
@@ -347,16 +369,20 @@ impl World {
     /// What a naive consumer does: it begins where its policy says *now*.
     fn seed_late(&mut self, partition: Partition) -> Got {
         let key = Key::Offset(partition);
-        let start = self.data.stream(partition).map(|stream| match self.meta.start_from {
-            StartFrom::Latest => (stream.last() + 1, stream.created()),
-            _ => (stream.first(), stream.created()),
-        });
+        let start = self
+            .data
+            .stream(partition)
+            .map(|stream| match self.meta.start_from {
+                StartFrom::Latest => (stream.last() + 1, stream.created()),
+                _ => (stream.first(), stream.created()),
+            });
         let record = start.and_then(|(at, made)| seed(&self.meta, partition, Sequence(at), made));
         let Some(record) = record else {
             return Got::Unanswered;
         };
         if self.bucket.newest(&key).is_none() {
-            self.bucket.set(&mut self.net, key, Doc::Offset(Arc::new(record)));
+            self.bucket
+                .set(&mut self.net, key, Doc::Offset(Arc::new(record)));
         }
         Got::Unanswered // it is read again
     }
@@ -393,7 +419,9 @@ impl World {
             Later::StartApplication(who) => self.start_application(who),
             Later::Reconnect(who) => {
                 if self.net.is_up(who) {
-                    self.net.log.say(self.net.now, || format!("{who} is connected again"));
+                    self.net
+                        .log
+                        .say(self.net.now, || format!("{who} is connected again"));
                     self.net.push(who, News::Connected);
                 }
             }
@@ -401,7 +429,9 @@ impl World {
             Later::Calm => self.calm_down(),
             Later::Resume => self.resume(),
             Later::Quiet => {
-                self.net.log.say(self.net.now, || "from now on nothing may happen");
+                self.net
+                    .log
+                    .say(self.net.now, || "from now on nothing may happen");
                 self.checker.expects_quiet();
             }
         }
@@ -413,7 +443,9 @@ impl World {
         change(&mut self.meta);
         if self.bucket.is_there {
             let meta = Doc::Meta(Arc::new(self.meta.clone()));
-            self.net.log.say(self.net.now, || format!("the manager writes {meta}"));
+            self.net
+                .log
+                .say(self.net.now, || format!("the manager writes {meta}"));
             self.bucket.set(&mut self.net, Key::Meta, meta);
         }
     }
@@ -449,19 +481,23 @@ impl World {
                 application.mourned = true;
             }
             let wait = self.net.chance.millis(10, 3000);
-            self.net.after(wait, Event::Later(Later::StartApplication(who)));
+            self.net
+                .after(wait, Event::Later(Later::StartApplication(who)));
         }
     }
 
     /// A person resumes what a stuck message has stopped.
     fn resume(&mut self) {
         let stuck: Vec<Partition> = Partition::all(self.meta.partitions())
-            .filter(|partition| match self.bucket.newest(&Key::Offset(*partition)) {
-                Some(Doc::Offset(record)) => {
-                    record.stopped.as_ref().is_some_and(|s| s.reason == StopReason::MessageStuck)
-                }
-                _ => false,
-            })
+            .filter(
+                |partition| match self.bucket.newest(&Key::Offset(*partition)) {
+                    Some(Doc::Offset(record)) => record
+                        .stopped
+                        .as_ref()
+                        .is_some_and(|s| s.reason == StopReason::MessageStuck),
+                    _ => false,
+                },
+            )
             .collect();
         if stuck.is_empty() {
             return;
@@ -498,7 +534,8 @@ impl World {
     }
 
     fn finish(&mut self) {
-        let members: BTreeSet<Incarnation> = self.workers.values().map(|w| w.me().clone()).collect();
+        let members: BTreeSet<Incarnation> =
+            self.workers.values().map(|w| w.me().clone()).collect();
         let end = Final {
             members: &members,
             data: &self.data,

@@ -71,7 +71,10 @@ fn run_all(options: &Options) -> ExitCode {
     let threads = options.threads.unwrap_or_else(cores);
     let range = (options.first, options.seeds);
     let sum = run_many(range, options.without, threads, |_| !options.keep_going);
-    println!("{} seeds, {} events: {:?}", sum.seeds, sum.events, sum.tally);
+    println!(
+        "{} seeds, {} events: {:?}",
+        sum.seeds, sum.events, sum.tally
+    );
     if options.keep_going {
         for (seed, violation) in &sum.failed {
             println!("seed {seed} breaks {violation}");

@@ -11,7 +11,7 @@ use crate::worker::Given;
 
 /// One owner's partition at one epoch, as its application saw it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Hold {
+pub(crate) struct Hold {
     /// The newest sequence handed over.
     newest: u64,
     /// What was handed over and is not done, by its sequence.
@@ -24,7 +24,10 @@ pub(super) struct Hold {
 struct Open {
     id: u64,
     session: SessionId,
+    /// Its attempt has failed, and it waits for another.
     failed: bool,
+    /// The application itself refused it: no later acknowledgement covers it. P117
+    refused: bool,
 }
 
 // === impl Checker ===
@@ -42,7 +45,10 @@ impl Checker {
         self.tally.handed += 1;
         let key = (partition, epoch, me.clone());
         let mut hold = self.holds.remove(&key).unwrap_or_default();
-        let known = hold.open.get(&seq).is_some_and(|open| open.id == given.message.id);
+        let known = hold
+            .open
+            .get(&seq)
+            .is_some_and(|open| open.id == given.message.id);
         if known {
             self.judge_again((partition, seq), &hold, given);
         } else {
@@ -55,6 +61,7 @@ impl Checker {
             id: given.message.id,
             session: session.clone(),
             failed: false,
+            refused: false,
         };
         hold.open.insert(seq, open);
         self.holds.insert(key, hold);
@@ -83,7 +90,10 @@ impl Checker {
         let seq = given.message.seq;
         if seq <= hold.newest {
             self.broken(Rule::Order, || {
-                format!("{partition}/{seq}@{epoch} is handed over after {}", hold.newest)
+                format!(
+                    "{partition}/{seq}@{epoch} is handed over after {}",
+                    hold.newest
+                )
             });
         }
         if let Some((before, _)) = hold.open.iter().find(|(_, open)| open.failed) {
@@ -124,15 +134,25 @@ impl Checker {
             return;
         };
         let newest = hold.map_or(0, |hold| hold.newest);
-        let from = if newest > 0 { newest + 1 } else { record.next_seq.0 };
+        if newest == 0 && record.epoch != epoch {
+            return; // where it began is not on record any more
+        }
+        let from = if newest > 0 {
+            newest + 1
+        } else {
+            record.next_seq.0
+        };
         let skipped = data.messages(partition, from).take_while(|m| m.seq < seq);
         let handed = |id| {
-            self.message(id).is_some_and(|m| m.excused || m.handed.is_some_and(|e| e >= epoch))
+            self.message(id)
+                .is_some_and(|m| m.excused || m.handed.is_some_and(|e| e >= epoch))
         };
         let missing = skipped.filter(|m| !handed(m.id)).map(|m| m.seq).next();
         if let Some(missing) = missing {
             self.broken(Rule::NoGap, || {
-                format!("{partition}/{seq}@{epoch} is handed over, and {partition}/{missing} was not")
+                format!(
+                    "{partition}/{seq}@{epoch} is handed over, and {partition}/{missing} was not"
+                )
             });
         }
         if let Some(since) = self.cut.get(&partition).copied() {
@@ -149,7 +169,7 @@ impl Checker {
             return;
         };
         let earlier = message.handed.is_some_and(|before| before < epoch);
-        if !earlier || message.outcome == Outcome::Failed {
+        if !earlier || message.outcome == Outcome::Failed || self.lossy {
             return;
         }
         let (outcome, before) = (message.outcome, message.handed);
@@ -162,8 +182,13 @@ impl Checker {
                 format!("{count} messages of {partition} are handed over again at epoch {epoch}, more than {most}")
             });
         }
-        let unclean = self.granted.get(&(partition, epoch)).is_none_or(|(_, unclean)| *unclean);
-        if !unclean {
+        let since = before.map_or(epoch, Epoch::of_the_next_owner);
+        let mut grants = self
+            .granted
+            .range((partition, since)..=(partition, epoch))
+            .peekable();
+        let known = grants.peek().is_some_and(|((_, first), _)| *first == since);
+        if known && grants.all(|(_, (_, unclean))| !unclean) {
             self.broken(Rule::CleanHandOver, || {
                 let seq = given.message.seq;
                 format!("{partition}/{seq} was {outcome:?} at {before:?} and is handed over again at epoch {epoch}, which was granted as clean")
@@ -185,7 +210,7 @@ impl Checker {
                     AckKind::UpTo => *seq <= sequence.0,
                     AckKind::Each => *seq == sequence.0,
                 };
-                let theirs = open.session == *session;
+                let theirs = open.session == *session && !open.refused;
                 if covered && theirs {
                     done.push(open.id);
                 }
@@ -204,7 +229,7 @@ impl Checker {
         let mut failed = Vec::new();
         for (_, hold) in self.holds_of(partition, epoch) {
             if let Some(open) = hold.open.get_mut(&sequence.0) {
-                open.failed = true;
+                (open.failed, open.refused) = (true, true);
                 failed.push(open.id);
             }
         }
@@ -216,7 +241,11 @@ impl Checker {
         let mut failed = Vec::new();
         for ((_, _, of), hold) in &mut self.holds {
             if of == me {
-                for open in hold.open.values_mut().filter(|open| open.session == *session) {
+                for open in hold
+                    .open
+                    .values_mut()
+                    .filter(|open| open.session == *session)
+                {
                     open.failed = true;
                     failed.push(open.id);
                 }
@@ -271,8 +300,9 @@ impl Checker {
     /// A policy has moved the position: what lies before it is passed over.
     pub(super) fn excuse_below(&mut self, partition: Partition, to: u64) {
         for message in &mut self.messages {
-            if message.partition == partition && message.seq < to {
-                message.excused = true;
+            if message.partition == partition {
+                message.excused |= message.seq < to;
+                message.handed = None;
             }
         }
     }

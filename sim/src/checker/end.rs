@@ -27,16 +27,27 @@ impl Checker {
             self.judge_completeness(partition, end.data);
         }
         self.judge_the_document(end);
-        if self.quiet_writes > u64::from(end.partitions) {
-            let writes = self.quiet_writes;
-            self.broken(Rule::Quiet, || format!("{writes} writes in a group to which nothing happens"));
+        self.count_what_was_lost();
+        self.judge_silence(u64::from(end.partitions));
+    }
+
+    /// One late move is allowed: a member that flapped counts again after some minutes (P63), and so is
+    /// the position of an idle partition (P113).
+    fn judge_silence(&mut self, partitions: u64) {
+        let (documents, commits) = (self.quiet_documents, self.quiet_commits);
+        if documents > 2 || commits > 3 * partitions {
+            self.broken(Rule::Quiet, || {
+                format!("{documents} documents and {commits} commits in a group to which nothing happens")
+            });
         }
     }
 
     fn judge_completeness(&mut self, partition: Partition, data: &Data) {
         let Some(record) = self.records.get(&partition) else {
             if !self.record_lost.contains(&partition) {
-                self.broken(Rule::Complete, || format!("{partition} has no commit record"));
+                self.broken(Rule::Complete, || {
+                    format!("{partition} has no commit record")
+                });
             }
             return;
         };
@@ -59,17 +70,24 @@ impl Checker {
         }
         let undone = data.messages(partition, 1).filter(|m| m.seq < next);
         let undone = undone.filter(|m| {
-            let judged = self.message(m.id).is_some_and(|p| p.handed.is_none() && !p.worked);
+            let judged = self
+                .message(m.id)
+                .is_some_and(|p| p.handed.is_none() && !p.worked);
             judged && !self.is_done(m.id) && self.is_owed(m.id)
         });
         let undone = undone.map(|m| m.seq).next();
         if let Some(seq) = undone {
-            self.broken(Rule::Complete, || format!("{partition}/{seq} was never handed over"));
+            self.broken(Rule::Complete, || {
+                format!("{partition}/{seq} was never handed over")
+            });
         }
         if let Some(at) = self.cut.get(&partition).copied() {
             self.broken(Rule::Detected, || {
                 let at = at.to_string();
-                format!("nobody noticed that the stream of {partition} lost what was committed at {}", at.trim())
+                format!(
+                    "nobody noticed that the stream of {partition} lost what was committed at {}",
+                    at.trim()
+                )
             });
         }
     }
@@ -79,11 +97,17 @@ impl Checker {
             return self.broken(Rule::Complete, || "there is no group document".to_owned());
         };
         for (partition, a) in Partition::all(u32::MAX).zip(&document.partitions) {
-            let alive = a.owner.as_ref().is_some_and(|owner| end.members.contains(owner));
+            let alive = a
+                .owner
+                .as_ref()
+                .is_some_and(|owner| end.members.contains(owner));
             let lost = self.record_lost.contains(&partition);
             if (!alive || a.owner != a.target) && !lost {
                 self.broken(Rule::Complete, || {
-                    format!("{partition} is with {:?}, meant for {:?}", a.owner, a.target)
+                    format!(
+                        "{partition} is with {:?}, meant for {:?}",
+                        a.owner, a.target
+                    )
                 });
             }
         }
@@ -96,7 +120,9 @@ impl Checker {
             .map(|(member, _)| member)
             .collect();
         if !silent.is_empty() {
-            self.broken(Rule::Complete, || format!("the document lists {silent:?}, who are gone"));
+            self.broken(Rule::Complete, || {
+                format!("the document lists {silent:?}, who are gone")
+            });
         }
     }
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use lockstep::group::member::MemberEvent;
-use lockstep::group::{Epoch, GroupDocument, Incarnation, OffsetRecord, Partition};
+use lockstep::group::{Beat, Epoch, GroupDocument, Incarnation, OffsetRecord, Partition};
 
 use crate::time::At;
 
@@ -115,11 +115,12 @@ pub struct Checker {
     store: BTreeMap<Partition, Epoch>,
     pub(super) records: BTreeMap<Partition, OffsetRecord>,
     pub(super) document: Option<GroupDocument>,
+    /// To whom each epoch was granted, and whether as unclean.
     granted: BTreeMap<(Partition, Epoch), (Incarnation, bool)>,
     pub(super) holds: BTreeMap<(Partition, Epoch, Incarnation), Hold>,
     duplicates: BTreeMap<(Partition, Epoch), u64>,
-    /// When the beat of each member was last stored, and since when without a long break.
-    beats: BTreeMap<Incarnation, (At, At)>,
+    /// When the beat of each member last rose, since when without a long break, and the beat.
+    beats: BTreeMap<Incarnation, (At, At, Beat)>,
     /// Partitions whose position a policy moved, until that is on record.
     moved: BTreeSet<Partition>,
     /// Partitions whose stream lost what was committed, until somebody noticed.
@@ -134,9 +135,14 @@ pub struct Checker {
     owed_from: BTreeMap<Partition, u64>,
     /// Whether nothing may happen any more.
     quiet_since: Option<At>,
-    pub(super) quiet_writes: u64,
+    pub(super) quiet_documents: u64,
+    pub(super) quiet_commits: u64,
     /// Members that read no format in use.
     pub(super) outdated: BTreeSet<Incarnation>,
+    /// Messages that retention removed before they were committed, and partitions of which somebody
+    /// has said so.
+    removed: Vec<u64>,
+    loss_noticed: BTreeSet<Partition>,
     /// Counted for reports.
     pub tally: Tally,
 }
@@ -154,6 +160,9 @@ pub struct Tally {
     pub commits: u64,
     /// Group documents stored.
     pub documents: u64,
+    /// Messages that retention removed unread although their partition was being read: nothing shows
+    /// that to a reader whose consumer lives, and it is not judged.
+    pub lost_unseen: u64,
 }
 
 // === impl Checker ===
@@ -180,8 +189,11 @@ impl Checker {
             lossy: false,
             owed_from: BTreeMap::new(),
             quiet_since: None,
-            quiet_writes: 0,
+            quiet_documents: 0,
+            quiet_commits: 0,
             outdated: BTreeSet::new(),
+            removed: Vec::new(),
+            loss_noticed: BTreeSet::new(),
             tally: Tally::default(),
         }
     }
@@ -245,9 +257,8 @@ impl Checker {
 
     /// Whether a commit may pass this message.
     pub(super) fn is_done(&self, id: u64) -> bool {
-        self.message(id).is_none_or(|m| {
-            m.effected || m.excused || (self.lossy && m.worked)
-        })
+        self.message(id)
+            .is_none_or(|m| m.effected || m.excused || (self.lossy && m.worked))
     }
 
     /// The group is seeded: it owes its applications everything from these messages on, by number.
@@ -278,6 +289,9 @@ impl Checker {
             MemberEvent::Stopped { partition, .. } => {
                 self.cut.remove(partition);
             }
+            MemberEvent::MessagesLost { partition, .. } => {
+                self.loss_noticed.insert(*partition);
+            }
             MemberEvent::OffsetLost { partition, .. } => {
                 self.record_lost.insert(*partition);
             }
@@ -298,7 +312,9 @@ impl Checker {
 
     /// The world does not come to an end.
     pub fn spins(&mut self) {
-        self.broken(Rule::Quiet, || "somebody spins: there are too many events".to_owned());
+        self.broken(Rule::Quiet, || {
+            "somebody spins: there are too many events".to_owned()
+        });
     }
 
     /// Another bucket takes the place of this one.
@@ -312,13 +328,7 @@ impl Checker {
         self.owed_from.clear();
         self.document = None;
         self.granted.clear();
-        self.holds.clear();
         self.beats.clear();
-        for message in &mut self.messages {
-            message.handed = None;
-            message.outcome = Outcome::Failed;
-        }
-        self.duplicates.clear();
     }
 
     /// A stream is cut after `last`, or made anew (`last` is 0). `position` is the newest of the
@@ -332,6 +342,27 @@ impl Checker {
         if anew && record.next_seq.0 > 1 || mark_gone {
             self.cut.insert(partition, self.now);
         }
+    }
+
+    /// Retention removes a message that is not committed.
+    pub fn will_remove(&mut self, id: u64) {
+        self.removed.push(id);
+    }
+
+    /// Counts what was lost and nobody noticed.
+    pub(super) fn count_what_was_lost(&mut self) {
+        let unseen = self.removed.iter().filter(|id| {
+            let noticed = |m: &Published| self.loss_noticed.contains(&m.partition);
+            self.message(**id)
+                .is_some_and(|m| !m.worked && m.handed.is_none() && !noticed(m))
+        });
+        self.tally.lost_unseen = unseen.count() as u64;
+    }
+
+    /// The message by which a position is recognised is gone: what its stream lost cannot be noticed.
+    /// P111
+    pub fn mark_was_removed(&mut self, partition: Partition) {
+        self.cut.remove(&partition);
     }
 
     /// From now on nothing may happen.
@@ -350,6 +381,12 @@ impl fmt::Display for Rule {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at {}: {}", self.rule, self.at.to_string().trim(), self.what)
+        write!(
+            f,
+            "{} at {}: {}",
+            self.rule,
+            self.at.to_string().trim(),
+            self.what
+        )
     }
 }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use lockstep::group::decide::Reason;
-use lockstep::group::{Assignment, GroupDocument, Incarnation, OffsetRecord, Partition, Standing};
+use lockstep::group::{
+    Assignment, Beat, GroupDocument, Incarnation, OffsetRecord, Partition, Standing,
+};
 use lockstep::wire::keys::Key;
 
 use super::{Checker, Rule};
@@ -21,14 +23,21 @@ impl Checker {
                 self.record_stored(*partition, record, data);
             }
             (Key::Group, Doc::Group(document)) => self.document_stored(document),
-            (Key::Member(member), Doc::Member(_)) => self.beat_stored(member),
+            (Key::Member(member), Doc::Member(says)) => self.beat_stored(member, says.beat),
             _ => {}
         }
     }
 
-    fn beat_stored(&mut self, member: &Incarnation) {
+    fn beat_stored(&mut self, member: &Incarnation, beat: Beat) {
         let (now, steady) = (self.now, self.bounds.session * 3 / 4);
-        let entry = self.beats.entry(member.clone()).or_insert((now, now));
+        let entry = self
+            .beats
+            .entry(member.clone())
+            .or_insert((now, now, Beat(0)));
+        if beat <= entry.2 {
+            return; // it lands late, after a newer one
+        }
+        entry.2 = beat;
         if now.since(entry.0) > steady {
             entry.1 = now;
         }
@@ -37,7 +46,7 @@ impl Checker {
 
     fn record_stored(&mut self, partition: Partition, record: &Arc<OffsetRecord>, data: &Data) {
         let before = self.records.insert(partition, (**record).clone());
-        self.seen_in_quiet();
+        self.quiet_commits += u64::from(self.quiet_since.is_some());
         let Some(before) = before else {
             return;
         };
@@ -65,7 +74,10 @@ impl Checker {
             if to != record.owner.as_ref() && !self.lossy {
                 let to = to.cloned();
                 self.broken(Rule::Exclusive, || {
-                    format!("{partition}@{} was granted to {to:?} and claimed by {:?}", record.epoch, record.owner)
+                    format!(
+                        "{partition}@{} was granted to {to:?} and claimed by {:?}",
+                        record.epoch, record.owner
+                    )
                 });
             }
         } else {
@@ -86,7 +98,9 @@ impl Checker {
             self.moved.remove(&partition);
         }
         if is < was && record.stream_created == before.stream_created && !moved {
-            self.broken(Rule::NeverBack, || format!("{partition} moved from {was} back to {is}"));
+            self.broken(Rule::NeverBack, || {
+                format!("{partition} moved from {was} back to {is}")
+            });
         }
         if record.stopped.is_some() {
             self.cut.remove(&partition);
@@ -103,7 +117,10 @@ impl Checker {
             return;
         }
         let passed = data.messages(partition, was).take_while(|m| m.seq < is);
-        let not_done = passed.filter(|m| !self.is_done(m.id)).map(|m| (m.seq, m.id)).next();
+        let not_done = passed
+            .filter(|m| !self.is_done(m.id))
+            .map(|m| (m.seq, m.id))
+            .next();
         if let Some((seq, id)) = not_done {
             self.broken(Rule::AtLeastOnce, || {
                 format!("the commit of {partition} to {is} passes {partition}/{seq} (message {id}), which nobody has done")
@@ -113,21 +130,31 @@ impl Checker {
 
     fn document_stored(&mut self, document: &Arc<GroupDocument>) {
         self.tally.documents += 1;
-        self.seen_in_quiet();
-        let before = self.document.replace((**document).clone()).unwrap_or_default();
+        self.quiet_documents += u64::from(self.quiet_since.is_some());
+        let before = self
+            .document
+            .replace((**document).clone())
+            .unwrap_or_default();
         if document.term < before.term || document.epoch < before.epoch {
             let (was, is) = ((before.term, before.epoch), (document.term, document.epoch));
-            self.broken(Rule::EpochsRise, || format!("the document fell from {was:?} to {is:?}"));
+            self.broken(Rule::EpochsRise, || {
+                format!("the document fell from {was:?} to {is:?}")
+            });
         }
         if document.term == before.term && document.holder != before.holder {
-            self.broken(Rule::Exclusive, || format!("term {} has two holders", document.term));
+            self.broken(Rule::Exclusive, || {
+                format!("term {} has two holders", document.term)
+            });
         }
         let nothing = Assignment::default();
         for (partition, is) in Partition::all(u32::MAX).zip(&document.partitions) {
             let was = before.assignment(partition).unwrap_or(&nothing);
             if is.epoch < was.epoch {
                 self.broken(Rule::EpochsRise, || {
-                    format!("the epoch of {partition} fell from {} to {}", was.epoch, is.epoch)
+                    format!(
+                        "the epoch of {partition} fell from {} to {}",
+                        was.epoch, is.epoch
+                    )
                 });
             }
             if let Some(owner) = &is.owner {
@@ -147,18 +174,17 @@ impl Checker {
         let first = granted.0.clone();
         if first != *owner {
             self.broken(Rule::Exclusive, || {
-                format!("{partition}@{} was granted to {first} and to {owner}", is.epoch)
+                format!(
+                    "{partition}@{} was granted to {first} and to {owner}",
+                    is.epoch
+                )
             });
         }
         let standing = document.members.get(owner).map(|entry| entry.standing);
         if self.outdated.contains(owner) && standing == Some(Standing::Active) {
-            self.broken(Rule::Eligible, || format!("{owner} reads no format in use and owns {partition}"));
-        }
-    }
-
-    fn seen_in_quiet(&mut self) {
-        if self.quiet_since.is_some() {
-            self.quiet_writes += 1;
+            self.broken(Rule::Eligible, || {
+                format!("{owner} reads no format in use and owns {partition}")
+            });
         }
     }
 
@@ -187,7 +213,7 @@ impl Checker {
 
     fn judge_death(&mut self, now: At, member: &Incarnation) {
         let session = self.bounds.session;
-        let Some((last, steady_since)) = self.beats.get(member).copied() else {
+        let Some((last, steady_since, _)) = self.beats.get(member).copied() else {
             return;
         };
         if now.since(last) < session * 3 / 4 && now.since(steady_since) > session * 2 {

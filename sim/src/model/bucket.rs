@@ -183,13 +183,20 @@ impl Bucket {
         } else {
             return false;
         };
-        net.log.say(net.now, || format!("          {} at {key}: {outcome:?}", request.from));
+        net.log.say(net.now, || {
+            format!("          {} at {key}: {outcome:?}", request.from)
+        });
         net.answer(request, News::Replaced(*what, outcome));
         true
     }
 
     /// A write that the leader takes: stored at once, or when the replicas have it.
-    fn propose(&mut self, net: &mut Net, request: Request, write: (Key, Doc)) -> Option<StoredWrite> {
+    fn propose(
+        &mut self,
+        net: &mut Net,
+        request: Request,
+        write: (Key, Doc),
+    ) -> Option<StoredWrite> {
         let (key, doc) = write;
         if !self.replicated {
             return Some(self.apply_now(net, &request, key, doc));
@@ -197,7 +204,9 @@ impl Bucket {
         if matches!(request.ask, Ask::Replace(..)) {
             *self.in_flight.entry(key).or_default() += 1;
         }
-        self.applied_at = self.applied_at.max(net.now.after(net.chance.micros(200, 3000)));
+        self.applied_at = self
+            .applied_at
+            .max(net.now.after(net.chance.micros(200, 3000)));
         net.at(self.applied_at, Event::Apply(request));
         None
     }
@@ -221,7 +230,9 @@ impl Bucket {
         let by = request.from;
         let revision = self.store(net, key.clone(), doc.clone());
         let late = if request.unheard { " (late)" } else { "" };
-        net.log.say(net.now, || format!("  #{revision:<5} {by} wrote {key}{late}: {doc}"));
+        net.log.say(net.now, || {
+            format!("  #{revision:<5} {by} wrote {key}{late}: {doc}")
+        });
         let news = match &request.ask {
             Ask::Put(_, _, beat) => News::Put(*beat, Some(Revision(revision))),
             Ask::Replace(_, _, _, what) => {
@@ -238,7 +249,10 @@ impl Bucket {
         let ts = net.now.server_time();
         let stored = self.stream.publish((key.clone(), doc.clone()), ts, None);
         let revision = stored.unwrap_or_else(|_| self.stream.last());
-        self.past.entry(key.clone()).or_default().push((revision, doc.clone()));
+        self.past
+            .entry(key.clone())
+            .or_default()
+            .push((revision, doc.clone()));
         for (who, watch) in &mut self.watches {
             if watch.stands || !watch.filter.covers(&key) {
                 continue;

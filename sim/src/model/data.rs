@@ -91,7 +91,9 @@ impl Data {
         let ts = ServerTime(ts.0 + i64::try_from(id % 1000).unwrap_or(0));
         let stored = stream.publish((partition, id), ts, None);
         let seq = stored.unwrap_or(0);
-        net.log.say(net.now, || format!("  published {partition}/{seq} (message {id})"));
+        net.log.say(net.now, || {
+            format!("  published {partition}/{seq} (message {id})")
+        });
         let waiting: Vec<u64> = self.consumers_of(index).collect();
         for number in waiting {
             self.deliver(net, number);
@@ -106,9 +108,9 @@ impl Data {
     }
 
     /// Serves a request.
-    pub fn serve(&mut self, net: &mut Net, request: Request) {
+    pub fn serve(&mut self, net: &mut Net, request: &Request) {
         if self.away_until.is_some_and(|until| until > net.now) {
-            return net.drop_request(&request);
+            return net.drop_request(request);
         }
         match request.ask.clone() {
             Ask::Open(id, start) => {
@@ -124,12 +126,15 @@ impl Data {
                     sent: 0,
                 };
                 self.consumers.insert(self.made, consumer);
-                net.after(std::time::Duration::from_millis(HEARTBEAT), Event::Idle(self.made));
-                net.answer(&request, News::Opened(id));
+                net.after(
+                    std::time::Duration::from_millis(HEARTBEAT),
+                    Event::Idle(self.made),
+                );
+                net.answer(request, News::Opened(id));
             }
             Ask::Look(id, mark, delivered) => {
                 let facts = self.facts(id.partition, mark, delivered);
-                net.answer(&request, News::Looked(id, facts));
+                net.answer(request, News::Looked(id, facts));
             }
             Ask::Pull(id, more) => {
                 if let Some(number) = self.number(request.from, id) {
@@ -138,7 +143,7 @@ impl Data {
                     }
                     self.deliver(net, number);
                 } else {
-                    net.answer(&request, News::ReaderBroken(id)); // no responders
+                    net.answer(request, News::ReaderBroken(id)); // no responders
                 }
             }
             Ask::Close(id) => {
@@ -154,14 +159,17 @@ impl Data {
                         ts: stored.ts,
                     })
                 });
-                net.answer(&request, News::Scanned(id, mark));
+                net.answer(request, News::Scanned(id, mark));
             }
             Ask::Ends => {
                 let ends = self.streams.iter();
-                let ends = ends.map(|s| (s.first(), s.last() + 1, s.created())).collect();
-                net.answer(&request, News::Ends(Some(ends)));
+                let ends = ends
+                    .map(|s| (s.first(), s.last() + 1, s.created()))
+                    .collect();
+                net.answer(request, News::Ends(Some(ends)));
             }
-            Ask::Put(..) | Ask::Replace(..) | Ask::Get(..) | Ask::Watch(..) | Ask::LateSeed(..) => {}
+            Ask::Put(..) | Ask::Replace(..) | Ask::Get(..) | Ask::Watch(..) | Ask::LateSeed(..) => {
+            }
         }
     }
 
@@ -171,7 +179,12 @@ impl Data {
         found.next().map(|(number, _)| *number)
     }
 
-    fn facts(&self, partition: Partition, mark: Option<u64>, delivered: Option<u64>) -> Option<Facts> {
+    fn facts(
+        &self,
+        partition: Partition,
+        mark: Option<u64>,
+        delivered: Option<u64>,
+    ) -> Option<Facts> {
         let stream = self.stream(partition)?;
         let stored_at = |seq: Option<u64>| Some(stream.at(seq?)?.ts);
         let last = stream.last();
@@ -194,7 +207,9 @@ impl Data {
             let Some(consumer) = self.consumers.get(&number) else {
                 return;
             };
-            let most = usize::try_from(consumer.asked).unwrap_or(TOGETHER).min(TOGETHER);
+            let most = usize::try_from(consumer.asked)
+                .unwrap_or(TOGETHER)
+                .min(TOGETHER);
             let batch: Vec<Msg> = self
                 .messages(consumer.id.partition, consumer.next)
                 .take(most)
@@ -227,7 +242,10 @@ impl Data {
         let Some(consumer) = self.consumers.get(&number) else {
             return;
         };
-        net.after(std::time::Duration::from_millis(HEARTBEAT), Event::Idle(number));
+        net.after(
+            std::time::Duration::from_millis(HEARTBEAT),
+            Event::Idle(number),
+        );
         let (of, id, next) = (consumer.of, consumer.id, consumer.next);
         let nothing = self.messages(id.partition, next).next().is_none();
         if nothing && consumer.asked > 0 {
@@ -248,7 +266,10 @@ impl Data {
         for number in gone {
             if let Some(consumer) = self.consumers.remove(&number) {
                 let wait = net.chance.millis(1, 4500);
-                net.after(wait, Event::News(consumer.of, News::ReaderBroken(consumer.id)));
+                net.after(
+                    wait,
+                    Event::News(consumer.of, News::ReaderBroken(consumer.id)),
+                );
             }
         }
     }
@@ -256,10 +277,16 @@ impl Data {
     /// One consumer vanishes.
     pub fn break_one(&mut self, net: &mut Net) {
         let all: Vec<u64> = self.consumers.keys().copied().collect();
-        let one = net.chance.pick(&all).and_then(|number| self.consumers.remove(&number));
+        let one = net
+            .chance
+            .pick(&all)
+            .and_then(|number| self.consumers.remove(&number));
         if let Some(consumer) = one {
             let wait = net.chance.millis(1, 4500);
-            net.after(wait, Event::News(consumer.of, News::ReaderBroken(consumer.id)));
+            net.after(
+                wait,
+                Event::News(consumer.of, News::ReaderBroken(consumer.id)),
+            );
         }
     }
 

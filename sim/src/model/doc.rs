@@ -41,11 +41,18 @@ impl fmt::Display for Doc {
             Self::Group(d) => {
                 write!(f, "term {} epoch {} seeded {} [", d.term, d.epoch, d.seeded)?;
                 let name = |m: &Option<lockstep::group::Incarnation>| {
-                    m.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string)
+                    m.as_ref()
+                        .map_or_else(|| "-".to_owned(), ToString::to_string)
                 };
                 for a in &d.partitions {
                     let flag = if a.unclean { "!" } else { "" };
-                    write!(f, " {}@{}{flag}>{}", name(&a.owner), a.epoch, name(&a.target))?;
+                    write!(
+                        f,
+                        " {}@{}{flag}>{}",
+                        name(&a.owner),
+                        a.epoch,
+                        name(&a.target)
+                    )?;
                 }
                 f.write_str(" ] members")?;
                 for (member, entry) in &d.members {
@@ -56,7 +63,11 @@ impl fmt::Display for Doc {
             Self::Member(d) => {
                 write!(f, "beat {} {:?} seen {}", d.beat, d.state, d.seen_epoch)?;
                 for h in &d.held {
-                    write!(f, " {}@{}:{:?}/{}", h.partition, h.epoch, h.state, h.committed)?;
+                    write!(
+                        f,
+                        " {}@{}:{:?}/{}",
+                        h.partition, h.epoch, h.state, h.committed
+                    )?;
                 }
                 for r in &d.released {
                     let how = if r.clean { "clean" } else { "unclean" };
@@ -74,7 +85,9 @@ impl fmt::Display for Doc {
                 if let Some(head) = &r.head {
                     write!(f, " head {}x{}", head.seq, head.attempts)?;
                 }
-                r.stopped.as_ref().map_or(Ok(()), |s| write!(f, " stopped {:?}", s.reason))
+                r.stopped
+                    .as_ref()
+                    .map_or(Ok(()), |s| write!(f, " stopped {:?}", s.reason))
             }
         }
     }

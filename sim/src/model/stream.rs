@@ -88,7 +88,8 @@ impl<K: Ord + Clone, V: Clone> Stream<K, V> {
             self.messages.remove(&stands_at);
         }
         self.newest.insert(subject.clone(), self.last);
-        self.messages.insert(self.last, Stored { subject, ts, value });
+        self.messages
+            .insert(self.last, Stored { subject, ts, value });
         Ok(self.last)
     }
 
@@ -111,7 +112,9 @@ impl<K: Ord + Clone, V: Clone> Stream<K, V> {
     /// What a consumer that starts here delivers, in order: a start below the first message is moved
     /// up to it, one above the end waits for that very sequence.
     pub fn from(&self, start: u64) -> impl Iterator<Item = (u64, &Stored<K, V>)> {
-        self.messages.range(start..).map(|(seq, stored)| (*seq, stored))
+        self.messages
+            .range(start..)
+            .map(|(seq, stored)| (*seq, stored))
     }
 
     /// What a watch delivers first: the newest message of each subject that matches, in order.
@@ -173,11 +176,18 @@ mod tests {
     fn a_bucket_keeps_the_newest_value_and_judges_by_it() {
         let mut s = stream(true);
         assert_eq!(publish(&mut s, "a"), 1);
-        assert_eq!(s.publish(("a", 1), ServerTime(3), Some(0)), Err(WrongLast(1)));
+        assert_eq!(
+            s.publish(("a", 1), ServerTime(3), Some(0)),
+            Err(WrongLast(1))
+        );
         assert_eq!(s.publish(("b", 1), ServerTime(3), Some(0)), Ok(2));
         assert_eq!(s.publish(("a", 2), ServerTime(4), Some(1)), Ok(3));
         assert_eq!(s.at(1), None);
-        let all: Vec<u64> = s.last_per_subject(|_| true).iter().map(|(q, _)| *q).collect();
+        let all: Vec<u64> = s
+            .last_per_subject(|_| true)
+            .iter()
+            .map(|(q, _)| *q)
+            .collect();
         assert_eq!((all, s.first()), (vec![2, 3], 2));
     }
 
