@@ -76,7 +76,7 @@ impl Habits {
     /// One of many characters.
     pub fn drawn(net: &mut Net) -> Self {
         let good = Self::good(net);
-        match net.chance.below(8) {
+        match net.chance.below(10) {
             0 => Self {
                 work: (200, 3000),
                 ..good
@@ -92,13 +92,13 @@ impl Habits {
                 work: (5, 100),
                 ..good
             },
-            4 | 5 => Self {
-                work: (500, 9000),
-                eager: 900,
+            4..=6 => Self {
+                work: (1000, 9000),
+                eager: 1000,
                 batch: 20,
                 ..good
             },
-            6 => Self {
+            7 => Self {
                 tardy: 200,
                 work: (5, 300),
                 ..good

@@ -633,12 +633,13 @@ impl Coordinator {
                 self.turn(around);
             }
             Got::Absent if stands_at.is_none() && expected == Revision(0) => self.turn(around),
-            Got::Unanswered => self.try_again_in(around.net, AFTER_A_FAILURE),
             Got::Value(..) | Got::Absent if looks < LOOKS => {
                 let at = around.net.now.after(BETWEEN_LOOKS);
                 self.busy = Busy::LookingUp(stands_at, looks + 1, Some(at));
             }
-            Got::Value(..) | Got::Absent => self.try_again_in(around.net, AFTER_A_FAILURE),
+            Got::Value(..) | Got::Absent | Got::Unanswered => {
+                self.try_again_in(around.net, AFTER_A_FAILURE);
+            }
         }
     }
 

@@ -104,7 +104,7 @@ impl World {
                 self.bucket.stall(&mut self.net, who, time);
             }
             Fault::KillApplication | Fault::ChangeApplication => {
-                self.fault_of_an_application(who, fault)
+                self.fault_of_an_application(who, fault);
             }
             Fault::Leave => {
                 let timeout = self.net.chance.millis(100, 15_000);

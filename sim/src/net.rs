@@ -49,7 +49,7 @@ pub enum Event {
 }
 
 /// What a fault brings about later.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Later {
     /// A member of this slot starts.
     StartMember(usize),

@@ -236,7 +236,7 @@ fn delivery(chance: &mut Chance) -> Delivery {
         .pick(&[(100, 2), (100, 10), (100, 1000), (1000, 10), (1000, 1000)])
         .unwrap_or((100, 10));
     Delivery {
-        max_in_flight: chance.pick(&[1, 1, 3, 10]).unwrap_or(1),
+        max_in_flight: chance.pick(&[1, 1, 3, 10, 10]).unwrap_or(1),
         batch: 10,
         fetch_wait: Duration::from_secs(5),
         batch_wait: Duration::from_millis(5),

@@ -21,6 +21,7 @@ use crate::message::{Ask, For, Got, News};
 use crate::model::Doc;
 use crate::model::bucket::{Bucket, StoredWrite};
 use crate::model::data::Data;
+use crate::model::stream::Stream;
 use crate::net::{Event, Later, Net, Request, Weather, Who};
 use crate::plan::{CALM, END, Plan, QUIET, RESUME};
 use crate::time::{At, Clock};
@@ -123,7 +124,7 @@ impl World {
             self.publish_one();
         }
         let meta = Doc::Meta(Arc::new(self.meta.clone()));
-        self.bucket.set(&mut self.net, Key::Meta, meta);
+        self.bucket.set(&mut self.net, &Key::Meta, &meta);
         for slot in 0..self.plan.coordinators {
             let wait = self.net.chance.millis(0, 2000);
             self.net
@@ -382,7 +383,7 @@ impl World {
         };
         if self.bucket.newest(&key).is_none() {
             self.bucket
-                .set(&mut self.net, key, Doc::Offset(Arc::new(record)));
+                .set(&mut self.net, &key, &Doc::Offset(Arc::new(record)));
         }
         Got::Unanswered // it is read again
     }
@@ -446,7 +447,7 @@ impl World {
             self.net
                 .log
                 .say(self.net.now, || format!("the manager writes {meta}"));
-            self.bucket.set(&mut self.net, Key::Meta, meta);
+            self.bucket.set(&mut self.net, &Key::Meta, &meta);
         }
     }
 
@@ -524,11 +525,13 @@ impl World {
         self.checker.bucket_replaced();
         self.change_meta(|meta| meta.bucket = id);
         for (partition, next) in committed {
-            let created = self.data.stream(partition).map(|s| s.created());
+            self.checker.rebuilt(partition, next.0);
+            let created = self.data.stream(partition).map(Stream::created);
             let record = created.and_then(|made| seed(&self.meta, partition, next, made));
             if let Some(record) = record {
                 let doc = Doc::Offset(Arc::new(record));
-                self.bucket.set(&mut self.net, Key::Offset(partition), doc);
+                self.bucket
+                    .set(&mut self.net, &Key::Offset(partition), &doc);
             }
         }
     }

@@ -359,6 +359,14 @@ impl Checker {
         self.tally.lost_unseen = unseen.count() as u64;
     }
 
+    /// After the loss of the bucket a partition begins where a member said. If its stream was made anew or
+    /// cut before, that position is of the former history, and nothing shows it.
+    pub fn rebuilt(&mut self, partition: Partition, next: u64) {
+        if self.history_broke.contains(&partition) {
+            self.excuse_below(partition, next);
+        }
+    }
+
     /// The message by which a position is recognised is gone: what its stream lost cannot be noticed.
     /// P111
     pub fn mark_was_removed(&mut self, partition: Partition) {

@@ -58,9 +58,9 @@ pub struct Bucket {
 impl Filter {
     fn covers(&self, key: &Key) -> bool {
         match (self, key) {
-            (_, Key::Meta | Key::Group) => true,
             (Self::Member(own), Key::Member(member)) => own == member,
-            (Self::Coordinator, Key::Member(_) | Key::Candidate(_)) => true,
+            (_, Key::Meta | Key::Group)
+            | (Self::Coordinator, Key::Member(_) | Key::Candidate(_)) => true,
             (Self::Member(_), Key::Candidate(_))
             | (_, Key::Offset(_) | Key::Reset(_) | Key::Foreign(_)) => false,
         }
@@ -101,7 +101,7 @@ impl Bucket {
     }
 
     /// Writes as its manager does, whom nothing disturbs.
-    pub fn set(&mut self, net: &mut Net, key: Key, doc: Doc) -> u64 {
+    pub fn set(&mut self, net: &mut Net, key: &Key, doc: &Doc) -> u64 {
         self.store(net, key, doc)
     }
 
@@ -228,7 +228,7 @@ impl Bucket {
 
     fn apply_now(&mut self, net: &mut Net, request: &Request, key: Key, doc: Doc) -> StoredWrite {
         let by = request.from;
-        let revision = self.store(net, key.clone(), doc.clone());
+        let revision = self.store(net, &key, &doc);
         let late = if request.unheard { " (late)" } else { "" };
         net.log.say(net.now, || {
             format!("  #{revision:<5} {by} wrote {key}{late}: {doc}")
@@ -245,7 +245,7 @@ impl Bucket {
         StoredWrite { by, entry }
     }
 
-    fn store(&mut self, net: &mut Net, key: Key, doc: Doc) -> u64 {
+    fn store(&mut self, net: &mut Net, key: &Key, doc: &Doc) -> u64 {
         let ts = net.now.server_time();
         let stored = self.stream.publish((key.clone(), doc.clone()), ts, None);
         let revision = stored.unwrap_or_else(|_| self.stream.last());
@@ -254,7 +254,7 @@ impl Bucket {
             .or_default()
             .push((revision, doc.clone()));
         for (who, watch) in &mut self.watches {
-            if watch.stands || !watch.filter.covers(&key) {
+            if watch.stands || !watch.filter.covers(key) {
                 continue;
             }
             watch.next = revision + 1;

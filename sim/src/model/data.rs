@@ -151,14 +151,7 @@ impl Data {
                 number.and_then(|number| self.consumers.remove(&number));
             }
             Ask::Scan(id, up_to) => {
-                let mark = self.stream(id.partition).and_then(|stream| {
-                    let at = up_to.min(stream.last());
-                    let stored = stream.at(at)?;
-                    Some(Mark {
-                        seq: Sequence(at),
-                        ts: stored.ts,
-                    })
-                });
+                let mark = self.mark_at_most(id.partition, up_to);
                 net.answer(request, News::Scanned(id, mark));
             }
             Ask::Ends => {
@@ -171,6 +164,15 @@ impl Data {
             Ask::Put(..) | Ask::Replace(..) | Ask::Get(..) | Ask::Watch(..) | Ask::LateSeed(..) => {
             }
         }
+    }
+
+    fn mark_at_most(&self, partition: Partition, up_to: u64) -> Option<Mark> {
+        let stream = self.stream(partition)?;
+        let at = up_to.min(stream.last());
+        Some(Mark {
+            seq: Sequence(at),
+            ts: stream.at(at)?.ts,
+        })
     }
 
     fn number(&self, of: Who, id: ReaderId) -> Option<u64> {
