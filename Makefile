@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools tools-nats-versions tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster chaos soak lint fmt clean
+.PHONY: help tools tools-nats-versions tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster sim chaos soak lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' Makefile
@@ -91,15 +91,22 @@ bench-cluster: tools-kube tools-helm images ## measure what the controller takes
 	@target/debug/cluster-bench target/static/x86_64-unknown-linux-gnu/image/lockstep
 
 MINUTES ?= 10
-SEED ?= $(shell date +%s)
+DICE = $(or $(SEED),$(shell date +%s))
 
 chaos: tools ## faults of the whole catalogue in a seeded order (MINUTES=n SEED=n)
 	cargo build --workspace --bins --locked
-	@target/debug/chaos --minutes $(MINUTES) --seed $(SEED)
+	@target/debug/chaos --minutes $(MINUTES) --seed $(DICE)
 
 soak: tools ## one group under load and faults for long; nothing may grow (MINUTES=n SEED=n)
 	cargo build --workspace --bins --locked
-	@target/debug/soak $(MINUTES) $(SEED)
+	@target/debug/soak $(MINUTES) $(DICE)
+
+# One seed is shown event by event; else many are run. WITHOUT names a guard that is switched off.
+SIM := $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000)) $(if $(WITHOUT),--without $(WITHOUT))
+
+sim: ## run simulated worlds (SEEDS=20000), or show one (SEED=17), or without a guard (WITHOUT=cas)
+	@cargo build --quiet -p lockstep-sim --bin sim --locked
+	@target/debug/sim $(SIM)
 
 lint: ## formatting, clippy and documentation, with warnings as errors
 	cargo fmt --all --check

@@ -171,6 +171,11 @@ impl<M: Message> Hold<M> {
         }
     }
 
+    /// Whether a newer revision of the commit record than this one was seen to be stored.
+    pub(super) fn is_known_above(&self, there: Revision) -> bool {
+        self.known.as_ref().is_some_and(|(known, _)| *known > there)
+    }
+
     /// The last attempt did well.
     pub(super) fn went_well(&mut self) {
         self.tries = 0;

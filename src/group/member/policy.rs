@@ -146,6 +146,9 @@ impl<M: Message> Member<M> {
         let Some(hold) = self.holds.get_mut(&partition).filter(|h| h.epoch == epoch) else {
             return;
         };
+        if !hold.reading {
+            return; // it was looked through before something was found: that may be of another history
+        }
         hold.moved_at = now;
         if hold.ledger_mut().is_some_and(|l| l.move_to(next, mark)) {
             self.tend(partition, now);

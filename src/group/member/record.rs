@@ -11,6 +11,9 @@ use super::{Effect, Found, Member, MemberEvent, Written};
 /// Before the same write is sent again. P24
 const BUSY: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 
+/// After so many old reads in a row the write is sent again: its answer is never old. P25
+const WRITE_INSTEAD: u32 = 4;
+
 /// The longest wait after many failures in a row.
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 
@@ -56,6 +59,9 @@ impl<M: Message> Member<M> {
             }
             Written::Conflict(Some(Revision(0))) => {
                 self.lost_record(partition, "the key is not there any more".to_owned(), now);
+            }
+            Written::Conflict(Some(there)) if hold.is_known_above(there) => {
+                self.release(partition, false); // P27a
             }
             Written::Conflict(stands_at) => {
                 hold.least = hold.least.max(stands_at.unwrap_or_default());
@@ -176,8 +182,9 @@ impl<M: Message> Member<M> {
             return self.fenced(partition); // P125; a higher epoch, seen once, is final (P26)
         }
         if revision < hold.least || !mine {
-            hold.resolve = true;
-            return self.try_later(partition, now); // P26: an old read
+            // P26: an old read; or the record was rolled back, which only a write can show. P27a
+            hold.resolve = hold.tries % WRITE_INSTEAD != WRITE_INSTEAD - 1;
+            return self.try_later(partition, now);
         }
         let moved = hold.known.as_ref().is_none_or(|(r, _)| *r < revision);
         hold.least = revision;

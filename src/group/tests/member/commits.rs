@@ -265,3 +265,45 @@ fn a_higher_epoch_seen_once_is_final() {
     assert_eq!(t.holds(), [0; 0]);
     assert!(t.log.iter().any(|e| matches!(e, Effect::Close { .. })));
 }
+
+#[test]
+fn a_record_that_the_server_rolled_back_is_given_back_and_the_next_epoch_begins_from_it() {
+    // P27a
+    let mut t = Scene::owning(&[0]);
+    t.reads(0, 1..=9);
+    t.fetches("a", 0);
+    let older = t.offsets[&0].clone();
+    t.acks("a", 0, 3);
+    assert_eq!(t.committed(0), 4);
+    t.offsets.insert(0, older);
+    t.acks("a", 0, 5);
+    t.passes(Duration::from_millis(100));
+    assert_eq!((t.holds(), t.released()), (vec![], vec![(0, 1, false)]));
+    t.gives(0, 2);
+    t.sees_document();
+    assert_eq!((t.epoch(0), t.committed(0)), (Epoch(2), 1));
+}
+
+#[test]
+fn reads_that_stay_too_old_make_the_write_be_sent_again_which_shows_a_rollback() {
+    // P25, P27a
+    let mut t = Scene::owning(&[0]);
+    t.reads(0, 1..=9);
+    t.fetches("a", 0);
+    let older = t.offsets[&0].clone();
+    t.acks("a", 0, 3);
+    t.records = Answers::No;
+    t.passes(Duration::from_millis(100));
+    t.acks("a", 0, 5);
+    t.writes_end(0, Written::Unknown("no answer".to_owned()));
+    t.offsets.insert(0, older);
+    let (reads, writes) = (t.lookups(), t.writes());
+    for _ in 0..3 {
+        t.passes(Duration::from_secs(2));
+        t.answers_read(0);
+    }
+    t.passes(Duration::from_secs(2));
+    assert_eq!((t.lookups() - reads, t.writes() - writes), (3, 1));
+    t.answers_write(0);
+    assert_eq!((t.holds(), t.released()), (vec![], vec![(0, 1, false)]));
+}

@@ -309,3 +309,22 @@ fn the_processing_timer_stands_still_while_paused_or_suspended() {
     t.passes(S);
     assert_eq!(t.holds(), [0; 0]);
 }
+
+#[test]
+fn what_was_looked_through_before_a_finding_moves_nothing_after_it() {
+    // P112, P113, P134: the look may be of a history of the stream that is over.
+    let mut t = Scene::owning(&[0]);
+    finds(&mut t, finding(StopReason::StreamTruncated, 1, 1, 40));
+    t.passes(Duration::from_secs(61));
+    t.happens(Event::Scanned {
+        partition: p(0),
+        epoch: t.epoch(0),
+        next: Sequence(41),
+        mark: Some(Mark {
+            seq: Sequence(40),
+            ts: ServerTime(5),
+        }),
+    });
+    t.passes(Duration::from_secs(1));
+    assert_eq!((t.committed(0), t.state(0)), (1, Some(HoldState::Stopped)));
+}
