@@ -154,9 +154,11 @@ fn who_was_replaced_is_nobodys_heir() {
 fn two_that_restart_at_once_have_what_their_former_lives_had() {
     // P52
     let mut t = Scene::with_partitions(6);
-    t.starts("a").in_pod("pod-a");
     t.starts("b").in_pod("pod-b");
-    t.until(|t| t.owned_by("b").len() == 3);
+    t.until(|t| t.owned_by("b").len() == 6);
+    t.starts("a").in_pod("pod-a");
+    t.until(|t| t.standing("a") == Some(Standing::Active));
+    t.everybody_lets_go();
     let had = ["a", "b"].map(|m| t.owned_by(m));
     t.falls_silent("a");
     t.falls_silent("b");
