@@ -9,9 +9,10 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto proto
 COPY src src
-# The workspace names the tests' crate; its manifest suffices, with a library to go with it.
+# The workspace names the tests' crates; their manifests suffice, with a library to go with each.
 COPY e2e/Cargo.toml e2e/Cargo.toml
-RUN mkdir -p e2e/src && touch e2e/src/lib.rs
+COPY model/Cargo.toml model/Cargo.toml
+RUN mkdir -p e2e/src model/src && touch e2e/src/lib.rs model/src/lib.rs
 # Static, on the target that the compiler has: naming it keeps the flags from procedural macros.
 ENV RUSTFLAGS="-C target-feature=+crt-static"
 RUN target=$(rustc -vV | sed -n 's/^host: //p') \

@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools tools-nats-versions tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster sim chaos soak lint fmt clean
+.PHONY: help tools tools-nats-versions tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster sim chaos soak model mutants lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,17 @@ demo: able tools tools-kube tools-helm images ## Lockstep on a real cluster: hel
 demo-local: tools ## a group without Kubernetes: members join, leave and are killed (KEEP=1 leaves it running)
 	cargo build --workspace --bins --locked
 	@target/debug/demo
+
+# The core alone is optimised: everything else is built already, as tests need it.
+MODEL := --config 'profile.dev.package.lockstep.opt-level=2' --config 'profile.dev.package.lockstep-model.opt-level=2'
+
+model: ## try every order of events in the protocol within a large bound (stateright, about 10 minutes)
+	cargo run -p lockstep-model --locked $(MODEL)
+
+# cargo-mutants is not pinned: any version will do that knows `--iterate`.
+mutants: ## change the core in small ways and see whether a test notices: FILE=src/group/... SHARD=0/8 (hours)
+	@cargo mutants --version || { echo "first: cargo install cargo-mutants"; exit 1; }
+	@python3 tools/mutants.py $(addprefix --file ,$(FILE)) $(if $(SHARD),--shard $(SHARD))
 
 bench-cluster: tools-kube tools-helm images ## measure what the controller takes, the webhook, a rolling update (about 15 minutes)
 	@target/debug/cluster-bench target/static/x86_64-unknown-linux-gnu/image/lockstep

@@ -33,8 +33,10 @@ fn a_partition_is_granted_only_after_its_owner_has_released_it() {
     let [first, second] = t.targeted_at("b")[..] else {
         panic!("b is to have two: {:?}", t.targeted_at("b"));
     };
-    // P76: a has released one, and one alone.
+    // P76: a has released one, and one alone; the edition that takes it back grants it.
+    let editions = t.history.len();
     t.releases("a", &[second]);
+    assert_eq!(t.history.len(), editions + 1);
     assert_eq!(t.owned_by("b"), [second]);
     assert!(t.owned_by("a").contains(&first));
     assert_eq!(t.epoch_of(second), epochs[second as usize] + 1);

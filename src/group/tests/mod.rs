@@ -2,6 +2,7 @@
 
 mod scene;
 
+mod deadlines;
 mod epochs;
 mod hand_over;
 mod joining;

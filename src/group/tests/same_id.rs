@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::scene::Scene;
-use crate::group::decide::{Aspect, Trouble};
-use crate::group::{StandbyReason, Standing};
+use crate::group::decide::{Aspect, Reason, Trouble};
+use crate::group::{MemberId, StandbyReason, Standing};
 
 #[test]
 fn a_second_live_incarnation_of_an_id_stands_by() {
@@ -111,4 +111,60 @@ fn another_pod_of_the_same_id_waits_until_the_first_was_seen_to_go() {
         .see_pods_gone(&["pod-1".to_owned()].into());
     t.step();
     assert_eq!(t.owned_by("a2"), [0, 1]);
+}
+
+#[test]
+fn who_waits_under_another_id_is_nobodys_heir() {
+    // P52
+    let mut t = Scene::with_partitions(2);
+    t.joins("a");
+    t.starts("b");
+    assert_eq!(t.standing("b"), None, "it waits for others that join");
+    let before = t.reasons.len();
+    t.leaves("a");
+    let reasons = &t.reasons[before..];
+    assert!(
+        reasons.contains(&Reason::Left(MemberId::new("a"))),
+        "{reasons:?}"
+    );
+    let replaced = reasons.iter().any(|r| matches!(r, Reason::Replaced(..)));
+    assert!(!replaced, "{reasons:?}");
+}
+
+#[test]
+fn who_was_replaced_is_nobodys_heir() {
+    // P54: not even when the one that replaced it is gone.
+    let mut t = Scene::with_partitions(2);
+    t.joins("a");
+    t.falls_silent("a");
+    t.starts_as("a2", "a");
+    t.until(|t| t.standing("a").is_none());
+    t.speaks_again("a");
+    t.passes(Duration::from_secs(2));
+    let before = t.reasons.len();
+    t.leaves("a2");
+    let reasons = &t.reasons[before..];
+    assert!(
+        reasons.contains(&Reason::Left(MemberId::new("a"))),
+        "{reasons:?}"
+    );
+}
+
+#[test]
+fn two_that_restart_at_once_have_what_their_former_lives_had() {
+    // P52
+    let mut t = Scene::with_partitions(6);
+    t.starts("b").in_pod("pod-b");
+    t.until(|t| t.owned_by("b").len() == 6);
+    t.starts("a").in_pod("pod-a");
+    t.until(|t| t.standing("a") == Some(Standing::Active));
+    t.everybody_lets_go();
+    let had = ["a", "b"].map(|m| t.owned_by(m));
+    t.falls_silent("a");
+    t.falls_silent("b");
+    t.starts_as("b2", "b").in_pod("pod-b");
+    t.starts_as("a2", "a").in_pod("pod-a");
+    t.step();
+    t.step();
+    assert_eq!(["a2", "b2"].map(|m| t.owned_by(m)), had);
 }

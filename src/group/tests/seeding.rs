@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::scene::Scene;
-use crate::group::decide::{Aspect, OffsetFact, Trouble};
-use crate::group::{Epoch, GroupDocument, Partition};
+use crate::group::decide::{Aspect, OffsetFact, Trouble, seed};
+use crate::group::{Epoch, GroupDocument, Partition, Sequence, ServerTime};
 
 fn claimed(epoch: u64) -> OffsetFact {
     OffsetFact::Present {
@@ -77,4 +77,25 @@ fn nothing_is_granted_while_any_record_is_missing() {
     assert!(!t.document().has_owners(), "{:?}", t.document());
     t.streams_answer = true;
     t.until(|t| t.owned_by("a") == [0, 1, 2]);
+}
+
+#[test]
+fn a_seeded_record_is_nobodys_and_says_where_and_in_which_stream_to_begin() {
+    // P86
+    let t = Scene::empty(3);
+    let record = seed(&t.meta, Partition(2), Sequence(7), ServerTime(5)).expect("a record");
+    assert_eq!((record.epoch, record.owner), (Epoch(0), None));
+    assert_eq!(record.next_seq, Sequence(7));
+    assert_eq!(
+        (record.stream.as_str(), record.stream_created),
+        ("ORDERS", ServerTime(5))
+    );
+    assert_eq!(
+        (record.mark, record.head, record.stopped),
+        (None, None, None)
+    );
+    assert_eq!(
+        seed(&t.meta, Partition(3), Sequence(7), ServerTime(5)),
+        None
+    );
 }

@@ -14,6 +14,9 @@ fn a_group_without_a_document_has_its_coordinator_at_once() {
     t.step();
     assert_eq!(t.holder(), Some("c1"));
     assert_eq!(term(&t), Term(1));
+    let first = &t.history[0];
+    assert_eq!(first.meta_generation, t.meta.generation);
+    assert_eq!(first.reason, "the group begins");
 }
 
 #[test]
