@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster lint fmt clean
+.PHONY: help tools tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench bench-cluster lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,12 @@ demo-local: tools ## a group without Kubernetes: members join, leave and are kil
 
 bench-cluster: tools-kube tools-helm images ## measure what the controller takes, the webhook, a rolling update (about 15 minutes)
 	@target/debug/cluster-bench target/static/x86_64-unknown-linux-gnu/image/lockstep
+
+bench: tools ## measure against the limit of NATS and against peers (QUICK=1: in less than 3 minutes)
+	cargo build --release --locked --bin lockstep
+	cargo build --release --locked -p lockstep-bench
+	@sh bench/build.sh
+	@target/release/lockstep-bench $(if $(QUICK),--quick)
 
 lint: ## formatting, clippy and documentation, with warnings as errors
 	cargo fmt --all --check

@@ -7,9 +7,11 @@ pub mod auditor;
 pub mod checker;
 pub mod children;
 pub mod clock;
+#[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod history;
 pub mod http;
+#[cfg(feature = "cluster")]
 pub mod image;
 pub mod nats_cluster;
 pub mod nats_server;
