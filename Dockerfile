@@ -9,9 +9,11 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto proto
 COPY src src
-# The workspace names the tests' crate; its manifest suffices, with a library to go with it.
+# The workspace names the tests' crate and the bench; their manifests suffice, with a file to go with
+# each.
 COPY e2e/Cargo.toml e2e/Cargo.toml
-RUN mkdir -p e2e/src && touch e2e/src/lib.rs
+COPY bench/Cargo.toml bench/Cargo.toml
+RUN mkdir -p e2e/src bench/src && touch e2e/src/lib.rs bench/src/main.rs
 # Static, on the target that the compiler has: naming it keeps the flags from procedural macros.
 ENV RUSTFLAGS="-C target-feature=+crt-static"
 RUN target=$(rustc -vV | sed -n 's/^host: //p') \
