@@ -9,10 +9,12 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock build.rs ./
 COPY proto proto
 COPY src src
-# The workspace names the tests' crates; their manifests suffice, with a library to go with each.
+# The workspace names the crates of tests, too; their manifests suffice, with a library to go with each.
+COPY bench/Cargo.toml bench/Cargo.toml
 COPY e2e/Cargo.toml e2e/Cargo.toml
 COPY model/Cargo.toml model/Cargo.toml
-RUN mkdir -p e2e/src model/src && touch e2e/src/lib.rs model/src/lib.rs
+COPY sim/Cargo.toml sim/Cargo.toml
+RUN for crate in bench e2e model sim; do mkdir -p $crate/src && touch $crate/src/lib.rs; done
 # Static, on the target that the compiler has: naming it keeps the flags from procedural macros.
 ENV RUSTFLAGS="-C target-feature=+crt-static"
 RUN target=$(rustc -vV | sed -n 's/^host: //p') \

@@ -3,7 +3,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help tools tools-nats-versions tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster sim chaos soak model mutants lint fmt clean
+.PHONY: help tools tools-nats-versions tools-kube tools-helm packages images able cluster cluster-down build test demo demo-local bench-cluster sim chaos soak model mutants bench lint fmt clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-19s %s\n", $$1, $$2 }' Makefile
@@ -118,6 +118,11 @@ SIM := $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),20000)) $(if $(WITHOUT)
 sim: ## run simulated worlds (SEEDS=20000), or show one (SEED=17), or without a guard (WITHOUT=cas)
 	@cargo build --quiet -p lockstep-sim --bin sim --locked
 	@target/debug/sim $(SIM)
+bench: tools ## measure against the limit of NATS and against peers (QUICK=1: in less than 3 minutes)
+	cargo build --release --locked --bin lockstep
+	cargo build --release --locked -p lockstep-bench
+	@sh bench/build.sh
+	@target/release/lockstep-bench $(if $(QUICK),--quick)
 
 lint: ## formatting, clippy and documentation, with warnings as errors
 	cargo fmt --all --check

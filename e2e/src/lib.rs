@@ -8,9 +8,11 @@ pub mod chaos;
 pub mod checker;
 pub mod children;
 pub mod clock;
+#[cfg(feature = "cluster")]
 pub mod cluster;
 pub mod history;
 pub mod http;
+#[cfg(feature = "cluster")]
 pub mod image;
 pub mod matrix;
 pub mod nats_cluster;

@@ -199,18 +199,28 @@ pub fn partition_of_subject(source: &Source, subject: &str) -> Option<Partition>
 /// The key of a message as stored in this partition: what fills the places of the wildcards. The
 /// whole subject where there are none.
 pub fn key_of_stored(source: &Source, partition: Partition, subject: &str) -> String {
-    let filter = match source {
-        Source::Stream { filter, .. } => filter.replace("{partition}", &partition.to_string()),
-        Source::Streams { subjects, .. } => subjects.replace("{partition}", &partition.to_string()),
-        Source::List(_) => {
-            let of = source.of(partition);
-            of.and_then(|s| s.filter).unwrap_or_default()
+    let (pattern, number) = match source {
+        Source::Stream { filter, .. } => (filter.as_str(), Some(partition)),
+        Source::Streams { subjects, .. } => (subjects.as_str(), Some(partition)),
+        Source::List(list) => {
+            let entry = list.get(partition.index());
+            let filter = entry.and_then(|source| source.filter.as_deref());
+            (filter.unwrap_or_default(), None)
         }
     };
-    match stars(&filter, subject) {
-        Some(tokens) if !tokens.is_empty() => tokens.join("."),
-        _ => subject.to_owned(),
+    // Done for every message that is handed over: one allocation is enough.
+    let (mut key, mut places) = (String::with_capacity(subject.len()), 0);
+    let matches = each_star(pattern, number, subject, |token| {
+        if places > 0 {
+            key.push('.');
+        }
+        key.push_str(token);
+        places += 1;
+    });
+    if matches && places > 0 {
+        return key;
     }
+    subject.to_owned()
 }
 
 fn stream_of(source: &Source, partition: Option<Partition>) -> Result<String, KeyError> {
@@ -227,21 +237,48 @@ fn no_subject(partition: Option<Partition>, stream: String) -> KeyError {
 
 /// What stands in the places of a pattern's wildcards, if the subject matches it.
 fn stars<'a>(pattern: &str, subject: &'a str) -> Option<Vec<&'a str>> {
-    let (mut found, mut tokens) = (Vec::new(), subject.split('.'));
+    let mut found = Vec::new();
+    each_star(pattern, None, subject, |token| found.push(token)).then_some(found)
+}
+
+/// Names what stands in the places of a pattern's wildcards; whether the subject matches it.
+/// `{partition}` in the pattern is this number, if one is given.
+fn each_star<'a>(
+    pattern: &str,
+    number: Option<Partition>,
+    subject: &'a str,
+    mut found: impl FnMut(&'a str),
+) -> bool {
+    let mut tokens = subject.split('.');
     for place in pattern.split('.') {
-        let token = tokens.next()?;
+        let Some(token) = tokens.next() else {
+            return false;
+        };
         match place {
             ">" => {
-                found.push(token);
-                found.extend(tokens);
-                return Some(found);
+                found(token);
+                tokens.for_each(found);
+                return true;
             }
-            "*" => found.push(token),
-            literal if literal == token => {}
-            _ => return None,
+            "*" => found(token),
+            literal if is_literally(literal, number, token) => {}
+            _ => return false,
         }
     }
-    tokens.next().is_none().then_some(found)
+    tokens.next().is_none()
+}
+
+fn is_literally(literal: &str, number: Option<Partition>, token: &str) -> bool {
+    match number {
+        Some(number) if literal == "{partition}" => {
+            let plain = token == "0" || !token.starts_with(['0', '+']);
+            plain && token.parse() == Ok(number.0)
+        }
+        Some(number) if literal.contains("{partition}") => {
+            literal.replace("{partition}", &number.to_string()) == token
+        }
+        Some(_) | None => literal == token,
+    }
 }
 
 /// The number in the place of `{partition}`, if the rest of the subject matches.

@@ -204,6 +204,31 @@ fn the_key_of_a_stored_message_is_what_fills_the_wildcards() {
         "orders.6"
     );
     assert_eq!(key_of_stored(&listed(&[None]), Partition(0), "a.b"), "a.b");
+    let listed = listed(&[Some("a.*.c.>")]);
+    assert_eq!(key_of_stored(&listed, Partition(0), "a.b.c.d.e"), "b.d.e");
+}
+
+#[test]
+fn a_subject_of_another_partition_is_its_own_key() {
+    let source = patterned("{partition}.orders.>");
+    assert_eq!(key_of_stored(&source, Partition(6), "6.orders.a"), "a");
+    for other in [
+        "7.orders.a",
+        "06.orders.a",
+        "+6.orders.a",
+        "x.orders.a",
+        "6.orders",
+        "6",
+    ] {
+        assert_eq!(key_of_stored(&source, Partition(6), other), other);
+    }
+    assert_eq!(key_of_stored(&source, Partition(0), "0.orders.a"), "a");
+    let joined = patterned("orders-{partition}.*");
+    assert_eq!(key_of_stored(&joined, Partition(6), "orders-6.a"), "a");
+    assert_eq!(
+        key_of_stored(&joined, Partition(6), "orders-7.a"),
+        "orders-7.a"
+    );
 }
 
 #[test]
