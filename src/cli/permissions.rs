@@ -115,10 +115,12 @@ impl Flags {
 
     fn shown(&self, lists: &[(String, Permissions)]) -> String {
         match self.output {
-            Form::Conf => lists
-                .iter()
-                .map(|(of, needs)| format!("# {} of {of}\n{needs}", self.role.word()))
-                .collect(),
+            Form::Conf => {
+                let lists = lists.iter();
+                let lists =
+                    lists.map(|(of, needs)| format!("# {} of {of}\n{needs}", self.role.word()));
+                lists.collect::<Vec<_>>().concat()
+            }
             Form::Json => {
                 let lists = lists.iter().map(|(of, needs)| {
                     json!({

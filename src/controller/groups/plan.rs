@@ -6,6 +6,7 @@ use crate::crd::{DeletionPolicy, Reason};
 
 /// What was observed of a group.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each was observed by itself")]
 pub(super) struct Observed {
     /// Somebody asked that nothing be written for it.
     pub(super) left_alone: bool,

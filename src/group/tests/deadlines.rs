@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::scene::Scene;
-use crate::group::{Standing, Timestamp};
+use crate::group::Standing;
 
 /// Waits until this holds: in the step in which it comes about, the deadline that this coordinator
 /// named before must have come.
@@ -125,6 +125,6 @@ fn a_coordinator_looks_again_when_it_has_not_heard_itself_for_twice_its_time() {
     );
     let c1 = &t.coordinators["c1"].seen;
     assert!(c1.is_cut_off(cut_off));
-    let before = Timestamp(cut_off.0 - Duration::from_millis(1));
+    let before = last_echo.after(Duration::from_millis(29_999));
     assert!(!c1.is_cut_off(before));
 }
