@@ -73,6 +73,16 @@ impl Habits {
         }
     }
 
+    /// It takes much at once, works on it for long whatever happens meanwhile, and says so in the end.
+    pub fn stubborn(net: &mut Net) -> Self {
+        Self {
+            work: (1000, 9000),
+            eager: 1000,
+            batch: 20,
+            ..Self::good(net)
+        }
+    }
+
     /// One of many characters.
     pub fn drawn(net: &mut Net) -> Self {
         let good = Self::good(net);
@@ -92,12 +102,7 @@ impl Habits {
                 work: (5, 100),
                 ..good
             },
-            4..=6 => Self {
-                work: (1000, 9000),
-                eager: 1000,
-                batch: 20,
-                ..good
-            },
+            4..=6 => Self::stubborn(net),
             7 => Self {
                 tardy: 200,
                 work: (5, 300),

@@ -125,6 +125,9 @@ pub struct Plan {
     pub weather: Weather,
     /// Whether applications may have bad habits.
     pub bad_habits: bool,
+    /// Whether all applications are stubborn: a partition comes back to one that still works on what it
+    /// was given before.
+    pub stubborn: bool,
     /// Of a thousand starts of a worker so many are of a version that reads no format in use.
     pub outdated: u64,
     /// Mean time between two messages.
@@ -163,6 +166,7 @@ impl Plan {
             },
             weather,
             bad_habits: !calm && chance.per_mille(700),
+            stubborn: !calm && chance.per_mille(150),
             outdated: if calm || !chance.per_mille(150) {
                 0
             } else {

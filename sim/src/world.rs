@@ -307,8 +307,11 @@ impl World {
             return;
         }
         let life = self.applications.get(&who).map_or(1, |it| it.life + 1);
-        let habits = if self.calm || !self.plan.bad_habits {
+        let good = self.calm || !(self.plan.bad_habits || self.plan.stubborn);
+        let habits = if good {
             Habits::good(&mut self.net)
+        } else if self.plan.stubborn {
+            Habits::stubborn(&mut self.net)
         } else {
             Habits::drawn(&mut self.net)
         };
