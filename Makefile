@@ -75,7 +75,7 @@ cluster-down: ## end it
 build: ## build everything, tests and demo included
 	cargo build --workspace --all-targets --locked
 
-test: tools tools-kube tools-helm ## lint, then every test; the last line is the sum
+test: tools tools-nats-versions tools-kube tools-helm ## lint, then every test; the last line is the sum
 	@if $(MAKE) --no-print-directory able; then $(MAKE) --no-print-directory images; \
 	else echo "no images are made: the tests that need a node are skipped, and counted"; fi
 	@python3 tools/run_tests.py
