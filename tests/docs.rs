@@ -558,7 +558,7 @@ fn read(file: &Path) -> String {
 
 fn rust_files() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["src", "tests", "e2e"] {
+    for folder in ["src", "tests", "e2e", "sim", "model", "bench"] {
         files_below(&root().join(folder), "rs", &mut files);
     }
     files.retain(|file| !file.ends_with("tests/docs.rs")); // its examples quote nothing
