@@ -7,6 +7,7 @@
     reason = "a test stops where it is surprised, and prints what it met"
 )]
 
+use lockstep_sim::checker::Violation;
 use lockstep_sim::guard::Guard;
 use lockstep_sim::run::{cores, report, run, run_many};
 
@@ -51,25 +52,20 @@ fn another_seed_is_another_world() {
     assert_ne!(run(1, None, true).log, run(2, None, true).log);
 }
 
-/// Runs seeds with a guard switched off until one breaks what the guard protects.
-fn bites(guard: Guard) {
-    let protects = guard.protects();
-    let sum = run_many((0, SEEDS), Some(guard), cores(), |violation| {
-        protects.contains(&violation.rule)
-    });
-    let found = sum
-        .failed
-        .iter()
-        .find(|(_, violation)| protects.contains(&violation.rule));
-    let Some((seed, violation)) = found else {
-        let others: Vec<String> = sum
-            .failed
-            .iter()
-            .map(|(s, v)| format!("seed {s}: {v}"))
-            .collect();
+/// With a guard switched off a seed breaks what the guard protects: one that is known to, or, should the
+/// worlds have changed since, any other.
+fn bites(guard: Guard, known: u64) {
+    let expected = |violation: &Violation| guard.protects().contains(&violation.rule);
+    let mut sum = run_many((known, 1), Some(guard), 1, expected);
+    if !sum.failed.iter().any(|(_, violation)| expected(violation)) {
+        println!("seed {known} does not show the guard {guard} any more; looking for another");
+        sum = run_many((0, SEEDS), Some(guard), cores(), expected);
+    }
+    let Some((seed, violation)) = sum.failed.iter().find(|(_, v)| expected(v)) else {
+        let (seeds, others) = (sum.seeds, sum.failed);
+        let protects = guard.protects();
         panic!(
-            "without the guard {guard} none of {} seeds breaks any of {protects:?}; broken: {others:#?}",
-            sum.seeds
+            "without the guard {guard} none of {seeds} seeds breaks any of {protects:?}; broken: {others:#?}"
         );
     };
     println!("without the guard {guard}, seed {seed} breaks {violation}");
@@ -84,40 +80,40 @@ fn bites(guard: Guard) {
 
 #[test]
 fn compare_and_set_bites() {
-    bites(Guard::Cas);
+    bites(Guard::Cas, 1);
 }
 
 #[test]
 fn the_lease_bites() {
-    bites(Guard::Lease);
+    bites(Guard::Lease, 6);
 }
 
 #[test]
 fn the_echo_bites() {
-    bites(Guard::Echo);
+    bites(Guard::Echo, 1193);
 }
 
 #[test]
 fn evidence_of_release_bites() {
-    bites(Guard::Release);
+    bites(Guard::Release, 1);
 }
 
 #[test]
 fn the_check_of_validity_bites() {
-    bites(Guard::Validity);
+    bites(Guard::Validity, 6);
 }
 
 #[test]
 fn the_epoch_of_an_acknowledgement_bites() {
-    bites(Guard::AckEpoch);
+    bites(Guard::AckEpoch, 425);
 }
 
 #[test]
 fn healthy_time_bites() {
-    bites(Guard::HealthyTime);
+    bites(Guard::HealthyTime, 5);
 }
 
 #[test]
 fn seeding_bites() {
-    bites(Guard::Seeding);
+    bites(Guard::Seeding, 2);
 }

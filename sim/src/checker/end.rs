@@ -76,7 +76,7 @@ impl Checker {
             judged && !self.is_done(m.id) && self.is_owed(m.id)
         });
         let undone = undone.map(|m| m.seq).next();
-        if let Some(seq) = undone {
+        if let Some(seq) = undone.filter(|_| !self.unmarked.contains(&partition)) {
             self.broken(Rule::Complete, || {
                 format!("{partition}/{seq} was never handed over")
             });

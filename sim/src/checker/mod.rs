@@ -127,6 +127,9 @@ pub struct Checker {
     pub(super) cut: BTreeMap<Partition, At>,
     /// Partitions whose stream was ever cut or made anew.
     pub(super) history_broke: BTreeSet<Partition>,
+    /// Partitions whose stream was cut below a position that has no mark yet: once the stream has grown
+    /// past it, nothing shows that.
+    pub(super) unmarked: BTreeSet<Partition>,
     /// Partitions whose commit record was lost.
     pub(super) record_lost: BTreeSet<Partition>,
     /// Acknowledged writes of the bucket were lost, or it was replaced.
@@ -185,6 +188,7 @@ impl Checker {
             moved: BTreeSet::new(),
             cut: BTreeMap::new(),
             history_broke: BTreeSet::new(),
+            unmarked: BTreeSet::new(),
             record_lost: BTreeSet::new(),
             lossy: false,
             owed_from: BTreeMap::new(),
@@ -339,6 +343,9 @@ impl Checker {
             return;
         };
         let mark_gone = record.mark.is_some_and(|mark| mark.seq.0 > last);
+        if record.mark.is_none() && record.next_seq.0 > last + 1 {
+            self.unmarked.insert(partition);
+        }
         if anew && record.next_seq.0 > 1 || mark_gone {
             self.cut.insert(partition, self.now);
         }

@@ -135,6 +135,8 @@ impl<M: Message> Member<M> {
                 hold.resolve = false;
                 self.take_record(partition, (revision, *record), now);
             }
+            // P26: it was there; whether it is still, only a write can show. P27
+            Found::Absent if hold.ledger().is_some() => self.read_too_old(partition, now),
             Found::Absent => {
                 self.lost_record(partition, "there is no commit record".to_owned(), now);
             }
@@ -158,8 +160,10 @@ impl<M: Message> Member<M> {
         };
         match &hold.stage {
             Stage::Claiming => self.judge_for_claim(partition, found, now),
+            // Somebody mended it. What was read at this epoch before is not read at it again. P106
+            Stage::Lost(_) if hold.known.is_some() => self.release(partition, false),
             Stage::Lost(_) => {
-                hold.stage = Stage::Claiming; // somebody mended it
+                hold.stage = Stage::Claiming;
                 self.judge_for_claim(partition, found, now);
             }
             Stage::Owned(_) => self.judge_own(partition, found, now),
@@ -182,9 +186,7 @@ impl<M: Message> Member<M> {
             return self.fenced(partition); // P125; a higher epoch, seen once, is final (P26)
         }
         if revision < hold.least || !mine {
-            // P26: an old read; or the record was rolled back, which only a write can show. P27a
-            hold.resolve = hold.tries % WRITE_INSTEAD != WRITE_INSTEAD - 1;
-            return self.try_later(partition, now);
+            return self.read_too_old(partition, now);
         }
         let moved = hold.known.as_ref().is_none_or(|(r, _)| *r < revision);
         hold.least = revision;
@@ -198,6 +200,14 @@ impl<M: Message> Member<M> {
         }
         if let Some(hold) = self.holds.get_mut(&partition) {
             hold.next_try = None;
+        }
+    }
+
+    /// P26: a read is old; or the record was lost or rolled back, which only a write can show. P27a
+    fn read_too_old(&mut self, partition: Partition, now: Timestamp) {
+        if let Some(hold) = self.holds.get_mut(&partition) {
+            hold.resolve = hold.tries % WRITE_INSTEAD != WRITE_INSTEAD - 1;
+            self.try_later(partition, now);
         }
     }
 

@@ -307,3 +307,36 @@ fn reads_that_stay_too_old_make_the_write_be_sent_again_which_shows_a_rollback()
     t.answers_write(0);
     assert_eq!((t.holds(), t.released()), (vec![], vec![(0, 1, false)]));
 }
+
+#[test]
+fn a_read_that_does_not_show_what_was_written_is_old_and_no_loss() {
+    // P26, P106, P133
+    let mut t = Scene::owning(&[0]);
+    t.reads(0, 1..=9);
+    t.fetches("a", 0);
+    t.records = Answers::No;
+    t.acks("a", 0, 5);
+    t.writes_end(0, Written::Unknown("no answer".to_owned()));
+    t.passes(Duration::from_secs(1));
+    t.finds(0, Found::Absent);
+    assert_eq!(t.state(0), Some(HoldState::Feeding));
+    t.records = Answers::Yes;
+    t.passes(Duration::from_secs(1));
+    t.answers_read(0);
+    t.passes(Duration::from_secs(1));
+    assert_eq!((t.committed(0), t.holds()), (6, vec![0]));
+}
+
+#[test]
+fn a_record_that_was_mended_is_begun_from_at_another_epoch() {
+    // P100, P106: at this epoch messages were handed over that would be handed over again.
+    let mut t = Scene::owning(&[0]);
+    t.reads(0, 1..=9);
+    t.fetches("a", 0);
+    let before = t.offsets.remove(&0).unwrap();
+    t.acks("a", 0, 5);
+    assert_eq!(t.state(0), Some(HoldState::Stopped));
+    t.offsets.insert(0, before);
+    t.passes(Duration::from_secs(10));
+    assert_eq!((t.holds(), t.released()), (vec![], vec![(0, 1, false)]));
+}
