@@ -76,8 +76,6 @@ build: ## build everything, tests and demo included
 	cargo build --workspace --all-targets --locked
 
 test: tools tools-nats-versions tools-kube tools-helm ## lint, then every test; the last line is the sum
-	@if $(MAKE) --no-print-directory able; then $(MAKE) --no-print-directory images; \
-	else echo "no images are made: the tests that need a node are skipped, and counted"; fi
 	@python3 tools/run_tests.py
 
 demo: able tools tools-kube tools-helm images ## Lockstep on a real cluster: helm install, apply, scale, kill, verdict

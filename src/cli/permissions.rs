@@ -14,9 +14,9 @@ use crate::nats::permissions::{self, Permissions, Subject};
 /// Print the NATS permissions that a role needs for the groups of a manifest
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Prints `permissions` of a user as the server's configuration has them; for workers once per \
-                  group, since each\ngroup should have a user of its own. Prefix and domain are those of a \
-                  NatsConnection in the file, if there is one.\n\
+    after_help = "Prints `permissions` of a user as the server's configuration has them, for workers once per group: \
+                  each should have a user of its own. Prefix and domain are those of a NatsConnection in the \
+                  file, if there is one.\n\
                   Example: lockstep permissions worker orders.yaml"
 )]
 pub(super) struct Flags {
