@@ -258,7 +258,7 @@ impl Net {
 
     // --- requests and answers
 
-    /// Sends a request; an answer comes, or after [`PATIENCE`] the news that none came.
+    /// Sends a request; an answer comes, or after three seconds the news that none came.
     pub fn ask(&mut self, from: Who, ask: Ask) {
         let until = self.now.after(PATIENCE);
         let lost = self.chance.per_mille(self.weather.lost);
