@@ -12,12 +12,12 @@
 //! * **Writes** by compare-and-set are under way until they land. One may also get lost to its sender: it
 //!   is told that the outcome is unknown, and the write lands whenever it likes, or never.
 //! * **Time** stands still while messages travel. It passes in steps longer than the session timeout,
-//!   in which everybody beats who is not cut off: see [`State::pass`]. Short waits between attempts are
+//!   in which everybody beats who is not cut off: see `State::pass`. Short waits between attempts are
 //!   over at once, on the clock of who waits.
 //! * **Applications** take one message at a time and acknowledge it.
 //!
 //! What must never be is looked for at each write and in each state ([`Rule`]); that a group always comes
-//! to rest is shown by letting it ([`settles`]).
+//! to rest is shown by letting it ([`settles`](fn@settles)).
 
 mod application;
 mod bounds;
