@@ -9,7 +9,7 @@ use super::connection::parse_prefix;
 use super::{Failure, output};
 use crate::crd::{self, DeletionPolicy, Manifest, ValidGroup};
 use crate::nats::Role;
-use crate::nats::permissions::{self, Permissions, Subject};
+use crate::nats::permissions::{self, GroupUse, Permissions};
 
 /// Print the NATS permissions that a role needs for the groups of a manifest
 #[derive(Args, Debug)]
@@ -72,36 +72,29 @@ impl Flags {
         let text = std::fs::read_to_string(&self.file)
             .map_err(|e| Failure::usage(format!("{file} cannot be read: {e}")))?;
         let groups = crd::read_groups(&file, &text).map_err(Failure::usage)?;
-        if groups.is_empty() {
-            return Err(Failure::usage(format!(
-                "{file} has no ConsumerGroup; permissions depend on what groups read"
-            )));
-        }
         let place = place(&file, &text)?;
-        let lists: Vec<(String, Permissions)> = match self.role {
-            RoleFlag::Worker => {
-                let of = |it: &ValidGroup| {
-                    let member = Role::Member(it.group.clone());
-                    (it.group.to_string(), self.needs(&member, &groups, &place))
-                };
-                groups.iter().map(of).collect()
-            }
-            RoleFlag::Cli => vec![self.of_all(&Role::Cli, &groups, &place)],
-            RoleFlag::Controller => vec![self.of_all(&Role::Controller, &groups, &place)],
-            RoleFlag::Coordinator => vec![self.of_all(&Role::Coordinator, &groups, &place)],
-        };
-        output::write(&self.shown(&lists))
+        let roles = self.roles(&groups).into_iter();
+        let lists = roles.map(|role| (names(&role, &groups), self.needs(&role, &groups, &place)));
+        output::write(&self.shown(&lists.collect::<Vec<_>>()))
     }
 
-    fn of_all(&self, role: &Role, groups: &[ValidGroup], place: &Place) -> (String, Permissions) {
-        let names: Vec<String> = groups.iter().map(|it| it.group.to_string()).collect();
-        (names.join(", "), self.needs(role, groups, place))
+    /// Who needs a list of its own.
+    fn roles(&self, groups: &[ValidGroup]) -> Vec<Role> {
+        match self.role {
+            RoleFlag::Worker => {
+                let members = groups.iter().map(|it| Role::Member(it.group.clone()));
+                members.collect()
+            }
+            RoleFlag::Cli => vec![Role::Cli],
+            RoleFlag::Controller => vec![Role::Controller],
+            RoleFlag::Coordinator => vec![Role::Coordinator],
+        }
     }
 
     fn needs(&self, role: &Role, groups: &[ValidGroup], place: &Place) -> Permissions {
-        let subjects: Vec<Subject<'_>> = groups
+        let groups: Vec<GroupUse<'_>> = groups
             .iter()
-            .map(|it| Subject {
+            .map(|it| GroupUse {
                 group: &it.group,
                 source: &it.source,
                 makes_streams: !it.create.is_empty(),
@@ -110,21 +103,22 @@ impl Flags {
             .collect();
         let prefix = self.bucket_prefix.as_deref().or(place.prefix.as_deref());
         let domain = self.jetstream_domain.as_deref().or(place.domain.as_deref());
-        permissions::of(role, prefix.unwrap_or("lockstep"), domain, &subjects)
+        permissions::of(role, prefix.unwrap_or("lockstep"), domain, &groups)
     }
 
     fn shown(&self, lists: &[(String, Permissions)]) -> String {
+        let role = self.role.to_possible_value();
+        let role = role.as_ref().map_or("", |role| role.get_name());
+        let lists = lists.iter();
         match self.output {
             Form::Conf => {
-                let lists = lists.iter();
-                let lists =
-                    lists.map(|(of, needs)| format!("# {} of {of}\n{needs}", self.role.word()));
+                let lists = lists.map(|(of, needs)| format!("# {role} of {of}\n{needs}"));
                 lists.collect::<Vec<_>>().concat()
             }
             Form::Json => {
-                let lists = lists.iter().map(|(of, needs)| {
+                let lists = lists.map(|(of, needs)| {
                     json!({
-                        "role": self.role.word(),
+                        "role": role,
                         "groups": of,
                         "publish": needs.publish,
                         "subscribe": needs.subscribe,
@@ -134,6 +128,15 @@ impl Flags {
             }
         }
     }
+}
+
+/// The groups that a list is for.
+fn names(role: &Role, groups: &[ValidGroup]) -> String {
+    if let Role::Member(group) = role {
+        return group.to_string();
+    }
+    let names: Vec<String> = groups.iter().map(|it| it.group.to_string()).collect();
+    names.join(", ")
 }
 
 fn place(file: &str, text: &str) -> Result<Place, Failure> {
@@ -147,17 +150,4 @@ fn place(file: &str, text: &str) -> Result<Place, Failure> {
         domain: spec.jetstream_domain,
     });
     Ok(place.unwrap_or_default())
-}
-
-// === impl RoleFlag ===
-
-impl RoleFlag {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Worker => "worker",
-            Self::Cli => "cli",
-            Self::Controller => "controller",
-            Self::Coordinator => "coordinator",
-        }
-    }
 }

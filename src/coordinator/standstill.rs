@@ -26,9 +26,7 @@ pub async fn stopped(bucket: &Bucket, meta: &Meta) -> Result<BTreeSet<Partition>
         };
         // What cannot be read is damage, which nobody lifts.
         let stopped = wire::offset::decode(&bytes).ok()?.stopped?;
-        let lifted = meta.resumed.get(&p);
-        let lifted = lifted.is_some_and(|generation| *generation > stopped.generation);
-        (!lifted).then_some(p)
+        (!meta.has_lifted(p, &stopped)).then_some(p)
     });
     Ok(stopped.collect())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::json::Unknown;
-use super::{BucketId, MetaGeneration, Partition, Sequence, ServerTime};
+use super::{BucketId, MetaGeneration, Partition, Sequence, ServerTime, Stopped};
 
 /// The group's description, complete: members and coordinators need nothing else.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -289,6 +289,12 @@ impl Meta {
     /// Whether this partition's feeding is paused.
     pub fn is_paused(&self, partition: Partition) -> bool {
         self.pause.all || self.pause.partitions.contains(&partition)
+    }
+
+    /// Whether this stop of the partition was lifted since. P128
+    pub fn has_lifted(&self, partition: Partition, stopped: &Stopped) -> bool {
+        let lifted = self.resumed.get(&partition);
+        lifted.is_some_and(|generation| *generation > stopped.generation)
     }
 
     /// The next generation, in which these partitions no longer stand still. P128

@@ -9,7 +9,7 @@ use crate::group::{GroupRef, Partition, Source};
 
 /// A group, as far as permissions depend on it.
 #[derive(Clone, Debug)]
-pub struct Subject<'a> {
+pub struct GroupUse<'a> {
     /// Its name.
     pub group: &'a GroupRef,
     /// Where its messages are.
@@ -31,7 +31,7 @@ pub struct Permissions {
 
 /// What this role needs for these groups, whose buckets' names begin with `prefix`, in a `JetStream`
 /// domain or none. A member's groups are the one that it is a member of.
-pub fn of(role: &Role, prefix: &str, domain: Option<&str>, groups: &[Subject<'_>]) -> Permissions {
+pub fn of(role: &Role, prefix: &str, domain: Option<&str>, groups: &[GroupUse<'_>]) -> Permissions {
     let mut needs = Needs {
         api: domain.map_or_else(|| "$JS.API".to_owned(), |name| format!("$JS.{name}.API")),
         publish: Vec::new(),
@@ -86,7 +86,7 @@ impl Needs {
         self.keys("*", &["meta", "group", "offset.*", "candidate.*"]);
     }
 
-    fn coordinator(&mut self, prefix: &str, groups: &[Subject<'_>]) {
+    fn coordinator(&mut self, prefix: &str, groups: &[GroupUse<'_>]) {
         self.api(&["STREAM.NAMES", "STREAM.INFO.*", "STREAM.MSG.GET.*"]);
         self.api(&["STREAM.CREATE.*"]);
         for it in groups {
@@ -113,7 +113,7 @@ impl Needs {
         }
     }
 
-    fn cli(&mut self, prefix: &str, groups: &[Subject<'_>]) {
+    fn cli(&mut self, prefix: &str, groups: &[GroupUse<'_>]) {
         self.api(&["STREAM.NAMES"]);
         for it in groups {
             self.looks(&format!("KV_{}", it.group.bucket_name(prefix)));
@@ -198,13 +198,13 @@ mod tests {
 
     fn of_source(role: &Role, domain: Option<&str>, source: &Source) -> Vec<String> {
         let group = group();
-        let subject = Subject {
+        let it = GroupUse {
             group: &group,
             source,
             makes_streams: false,
             is_deleted: false,
         };
-        of(role, "lockstep", domain, &[subject]).publish
+        of(role, "lockstep", domain, &[it]).publish
     }
 
     fn creates(publish: &[String], stream: &str) -> Vec<String> {

@@ -76,15 +76,16 @@ impl ResumeFlags {
             let which = self.which.within(meta)?;
             let stopped = stopped(&bucket, meta).await.map_err(|e| Failure::of(&e))?;
             // In Kubernetes pauses are the object's; what stopped by itself is anybody's to lift.
-            let next = lifted(meta, &which, stopped.clone());
-            if next != *meta && is_managed(meta) {
-                return Ok(next);
+            if !is_managed(meta) {
+                return Ok(resumed(meta, &which, stopped));
             }
-            let patch =
-                r#"kubectl patch consumergroup NAME --type merge -p '{"spec":{"paused":false}}'"#;
-            let instead = format!("no partition that is meant stands still; use `{patch}`");
-            refuse_if_managed(meta, group, &instead)?;
-            Ok(resumed(meta, &which, stopped))
+            let next = lifted(meta, &which, stopped);
+            if next == *meta {
+                let patch = r#"kubectl patch consumergroup NAME --type merge -p '{"spec":{"paused":false}}'"#;
+                let instead = format!("no partition that is meant stands still; use `{patch}`");
+                refuse_if_managed(meta, group, &instead)?;
+            }
+            Ok(next)
         });
         tell(group, "resumed", done.await?)
     }

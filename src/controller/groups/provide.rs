@@ -180,7 +180,7 @@ async fn forget(object: &ConsumerGroup, key: &ObjectKey, needs: &Needs<'_>, name
         .await
     {
         let error = K8sError::of(key, &error);
-        tracing::warn!(%error, name, "remove the annotation by hand: it would be followed again");
+        tracing::warn!(%error, annotation = name, "remove the annotation by hand: it would be followed again");
     }
 }
 

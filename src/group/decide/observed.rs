@@ -187,10 +187,12 @@ impl Observed {
     /// A member's heartbeat.
     pub fn see_member(&mut self, member: &Incarnation, says: MemberDocument, now: Timestamp) {
         let at = self.healthy.at(now);
-        self.offsets.hear(&says.held);
         let news = self.members.see(member, says, (self.watch, at));
         for partition in news {
             self.offsets.suspect(partition);
+        }
+        if let Some(sight) = self.members.get(member) {
+            self.offsets.hear(&sight.says.held);
         }
     }
 

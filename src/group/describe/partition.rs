@@ -128,9 +128,7 @@ fn report(seen: &Seen, p: Partition) -> Option<&Held> {
 /// Why the partition stands still, unless it was resumed since.
 fn stopped<'a>(seen: &Seen, p: Partition, record: &'a OffsetRecord) -> Option<&'a Stopped> {
     let stopped = record.stopped.as_ref()?;
-    let resumed = seen.meta.resumed.get(&p);
-    let lifted = resumed.is_some_and(|generation| *generation > stopped.generation);
-    (!lifted).then_some(stopped)
+    (!seen.meta.has_lifted(p, stopped)).then_some(stopped)
 }
 
 /// What is known of how much is left.

@@ -290,17 +290,12 @@ impl<M: Message> Member<M> {
 
     /// Lifts a stop that was resumed since. P128
     pub(super) fn lift_if_resumed(&mut self, partition: Partition, now: Timestamp) {
-        let resumed = self
-            .meta
-            .as_ref()
-            .and_then(|(_, meta)| meta.resumed.get(&partition).copied());
-        let Some(ledger) = self.holds.get_mut(&partition).and_then(Hold::ledger_mut) else {
+        let ledger = self.holds.get_mut(&partition).and_then(Hold::ledger_mut);
+        let (Some((_, meta)), Some(ledger)) = (&self.meta, ledger) else {
             return;
         };
-        let Some(stopped) = ledger.stopped() else {
-            return;
-        };
-        if resumed.is_some_and(|resumed| resumed > stopped.generation) {
+        let stopped = ledger.stopped();
+        if stopped.is_some_and(|stopped| meta.has_lifted(partition, stopped)) {
             ledger.lift(now);
             self.tell(MemberEvent::Unpaused { partition });
         }

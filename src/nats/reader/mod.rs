@@ -113,7 +113,8 @@ pub enum Stopped {
 impl PartitionReader {
     /// Begins to read.
     ///
-    /// `gate` is asked after every creation of a consumer, with the last message delivered.
+    /// `gate` is asked, with the last message delivered, after every creation of a consumer, and where
+    /// messages that were still to come are gone.
     pub fn open<G, F>(connection: &Connection, plan: ReadPlan, gate: G) -> Self
     where
         G: Fn(Delivered) -> F + Send + Sync + 'static,

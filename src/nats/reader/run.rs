@@ -45,6 +45,21 @@ enum Ended {
     Unheard,
 }
 
+/// What is asked before messages are delivered, with the last one that was.
+pub(super) trait Gate {
+    fn ask(&self, delivered: Delivered) -> impl Future<Output = Result<(), GateClosed>> + Send;
+}
+
+impl<G, F> Gate for G
+where
+    G: Fn(Delivered) -> F,
+    F: Future<Output = Result<(), GateClosed>> + Send,
+{
+    fn ask(&self, delivered: Delivered) -> impl Future<Output = Result<(), GateClosed>> + Send {
+        self(delivered)
+    }
+}
+
 // === impl Run ===
 
 impl Run {
@@ -68,11 +83,7 @@ impl Run {
     }
 
     /// Reads until told to stop, and leaves nothing behind.
-    pub(super) async fn until<G, F>(mut self, stop: impl Future<Output = ()>, gate: G)
-    where
-        G: Fn(Delivered) -> F,
-        F: Future<Output = Result<(), GateClosed>>,
-    {
+    pub(super) async fn until(mut self, stop: impl Future<Output = ()>, gate: impl Gate) {
         tokio::select! {
             () = self.read(gate) => {}
             () = stop => {}
@@ -82,11 +93,7 @@ impl Run {
         }
     }
 
-    async fn read<G, F>(&mut self, gate: G)
-    where
-        G: Fn(Delivered) -> F,
-        F: Future<Output = Result<(), GateClosed>>,
-    {
+    async fn read(&mut self, gate: impl Gate) {
         loop {
             let event = match self.follow(&gate).await {
                 Ended::Again(why) => ReadEvent::Restarted { why },
@@ -106,11 +113,7 @@ impl Run {
     }
 
     /// Makes a consumer, asks the gate, and delivers as long as the consumer can be trusted.
-    async fn follow<G, F>(&mut self, gate: &G) -> Ended
-    where
-        G: Fn(Delivered) -> F,
-        F: Future<Output = Result<(), GateClosed>>,
-    {
+    async fn follow(&mut self, gate: &impl Gate) -> Ended {
         // What is sent into an outage arrives after it, as consumers that nobody wants.
         self.connection.up().await;
         let (consumer, info) = match self.create().await {
@@ -137,12 +140,8 @@ impl Run {
     }
 
     /// Whether what comes next may be delivered.
-    async fn ask<G, F>(&self, gate: &G) -> Result<(), Ended>
-    where
-        G: Fn(Delivered) -> F,
-        F: Future<Output = Result<(), GateClosed>>,
-    {
-        match gate(self.delivered).await {
+    async fn ask(&self, gate: &impl Gate) -> Result<(), Ended> {
+        match gate.ask(self.delivered).await {
             Ok(()) => Ok(()),
             Err(GateClosed::Unknown(why)) => Err(Ended::Wait(why)),
             Err(closed @ (GateClosed::NotOurs | GateClosed::Invalid(_))) => {
@@ -151,16 +150,12 @@ impl Run {
         }
     }
 
-    async fn deliver<G, F>(
+    async fn deliver(
         &mut self,
         mut feed: Feed,
         consumer: &Consumer,
-        gate: &G,
-    ) -> Result<(), Ended>
-    where
-        G: Fn(Delivered) -> F,
-        F: Future<Output = Result<(), GateClosed>>,
-    {
+        gate: &impl Gate,
+    ) -> Result<(), Ended> {
         let mut probe_at = Instant::now() + PROBE;
         loop {
             let came = tokio::select! {
@@ -192,15 +187,11 @@ impl Run {
 
     /// Hands messages over. Where some that were still to come are gone and have not come, the
     /// gate is asked again: retention, or somebody's hand, may have overtaken us. P110
-    async fn hand_over<G, F>(
+    async fn hand_over(
         &mut self,
         mut messages: Vec<StreamMessage>,
-        gate: &G,
-    ) -> Result<Option<()>, Ended>
-    where
-        G: Fn(Delivered) -> F,
-        F: Future<Output = Result<(), GateClosed>>,
-    {
+        gate: &impl Gate,
+    ) -> Result<Option<()>, Ended> {
         while let Some(hole) = self.first_hole(&messages) {
             let behind = messages.split_off(hole);
             if self.pass_on(messages).await.is_none() {
