@@ -119,8 +119,7 @@ impl Application {
     /// It starts and asks for messages.
     pub fn start(net: &mut Net, who: Who, life: u32, habits: Habits) -> Self {
         let session = SessionId::new(format!("{who} app {life}").replace(' ', "-"));
-        net.log
-            .say(net.now, || format!("{session} starts: {habits:?}"));
+        net.say(|| format!("{session} starts: {habits:?}"));
         let application = Self {
             who,
             life,
@@ -220,10 +219,7 @@ impl Application {
         };
         if around.net.chance.per_mille(self.habits.hangs) {
             self.hangs = true;
-            around
-                .net
-                .log
-                .say(around.net.now, || format!("{} hangs", self.session));
+            around.net.say(|| format!("{} hangs", self.session));
             return;
         }
         if around.net.chance.per_mille(self.habits.crashes) {
@@ -273,7 +269,7 @@ impl Application {
     /// It dies; its worker hears of it at once, or when the session has expired.
     pub fn die(&mut self, net: &mut Net) {
         self.dead = true;
-        net.log.say(net.now, || format!("{} dies", self.session));
+        net.say(|| format!("{} dies", self.session));
         let wait = net.chance.millis(1, 3000);
         let lost = Call::Lost(self.session.clone());
         net.after(wait, Event::News(self.who, News::Call(lost)));

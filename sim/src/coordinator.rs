@@ -17,8 +17,9 @@ use lockstep::wire::keys::Key;
 use crate::guard::Guard;
 use crate::message::{Ask, Filter, For, Got, News};
 use crate::model::{Doc, Entry};
-use crate::net::{Event, Net, Who};
+use crate::net::{Net, Who};
 use crate::time::{At, Clock};
+use crate::watching::{Alarm, Watching};
 use crate::worker::{Around, incarnation};
 
 /// Silence of a holder after which another takes over, and the time between two beats.
@@ -57,9 +58,7 @@ pub struct Coordinator {
     bucket: BucketId,
     inbox: VecDeque<News>,
     busy: Busy,
-    watch: u64,
-    watch_at: Option<At>,
-    watch_tries: u32,
+    watching: Watching,
     beat: Beat,
     next_beat: Timestamp,
     on_their_way: BTreeMap<Beat, Revision>,
@@ -67,7 +66,7 @@ pub struct Coordinator {
     not_before: Option<Timestamp>,
     look_again: Timestamp,
     pace: Timestamp,
-    wake: Option<At>,
+    alarm: Alarm,
     /// Of the guard of healthy time: when a beat was last made up.
     made_up: Option<Timestamp>,
 }
@@ -118,9 +117,9 @@ impl Coordinator {
             unix_seconds: around.net.now.unix_seconds(),
             elected: false,
         };
-        around.net.log.say(around.net.now, || {
-            format!("{who} starts as {}", me.incarnation)
-        });
+        around
+            .net
+            .say(|| format!("{who} starts as {}", me.incarnation));
         let mut coordinator = Self {
             who,
             slot,
@@ -130,9 +129,7 @@ impl Coordinator {
             bucket,
             inbox: VecDeque::new(),
             busy: Busy::No,
-            watch: 0,
-            watch_at: None,
-            watch_tries: 0,
+            watching: Watching::default(),
             beat: Beat(0),
             next_beat: now,
             on_their_way: BTreeMap::new(),
@@ -140,7 +137,7 @@ impl Coordinator {
             not_before: None,
             look_again: now,
             pace: now,
-            wake: None,
+            alarm: Alarm::default(),
             made_up: None,
         };
         coordinator.begin_to_watch(around.net);
@@ -157,26 +154,18 @@ impl Coordinator {
     }
 
     fn begin_to_watch(&mut self, net: &mut Net) {
-        self.watch += 1;
-        self.watch_at = None;
-        net.ask(self.who, Ask::Watch(self.watch, Filter::Coordinator));
+        self.watching.begin(net, self.who, Filter::Coordinator);
     }
 
     fn watch_again_later(&mut self, net: &mut Net) {
-        self.watch += 1;
         self.seen.reloading();
-        self.watch_tries = (self.watch_tries + 1).min(6);
-        let most = (100 << self.watch_tries).min(5000);
-        self.watch_at = Some(net.now.after(net.chance.millis(most / 2, most)));
+        self.watching.broke(net);
     }
 
     /// It begins anew: says that this life has ended.
     fn begin_anew(&mut self, around: &mut Around<'_>, why: &str) {
         let who = self.who;
-        around
-            .net
-            .log
-            .say(around.net.now, || format!("{who} begins anew: {why}"));
+        around.net.say(|| format!("{who} begins anew: {why}"));
         self.put_beat(around.net, true);
         self.over = true;
     }
@@ -214,9 +203,7 @@ impl Coordinator {
 
     /// The timer has come.
     pub fn wake(&mut self, around: &mut Around<'_>) {
-        if self.wake.is_some_and(|at| at <= around.net.now) {
-            self.wake = None;
-        }
+        self.alarm.rang(around.net.now);
         self.go_on(around);
     }
 
@@ -234,7 +221,9 @@ impl Coordinator {
                 }
             }
             News::Entry(..) | News::Loaded(_) | News::WatchBroken(_) => self.inbox.push_back(news),
-            News::Connected => self.inbox.push_back(News::WatchBroken(self.watch)),
+            News::Connected => self
+                .inbox
+                .push_back(News::WatchBroken(self.watching.number())),
             News::Got(what, got) => self.got(around, what, got),
             News::Replaced(what, outcome) => self.replaced(around, what, &outcome),
             News::Ends(ends) => self.ends(around, ends),
@@ -254,7 +243,7 @@ impl Coordinator {
             return;
         }
         self.beat_if_due(around.net);
-        if self.watch_at.is_some_and(|at| at <= around.net.now) {
+        if self.watching.is_due(around.net.now) {
             self.begin_to_watch(around.net);
         }
         if let Busy::LookingUp(_, _, at @ Some(_)) = &mut self.busy
@@ -279,18 +268,18 @@ impl Coordinator {
         while let Some(news) = self.inbox.pop_front() {
             let now = self.now(around.net);
             match news {
-                News::Entry(number, entry) if number == self.watch => {
+                News::Entry(number, entry) if number == self.watching.number() => {
                     self.highest = self.highest.max(Revision(entry.revision));
                     if !self.take_entry(around.net, entry, now) {
                         self.begin_anew(around, "meta names another bucket");
                         return false;
                     }
                 }
-                News::Loaded(number) if number == self.watch => {
-                    self.watch_tries = 0;
+                News::Loaded(number) if number == self.watching.number() => {
+                    self.watching.loaded();
                     self.seen.loaded(now);
                 }
-                News::WatchBroken(number) if number == self.watch => {
+                News::WatchBroken(number) if number == self.watching.number() => {
                     self.watch_again_later(around.net);
                 }
                 _ => {}
@@ -376,9 +365,9 @@ impl Coordinator {
         }
         if self.seen.is_coordinating() && self.seen.is_cut_off(now) {
             let who = self.who;
-            around.net.log.say(around.net.now, || {
-                format!("{who} is cut off and steps down")
-            });
+            around
+                .net
+                .say(|| format!("{who} is cut off and steps down"));
             self.seen.step_down(); // P40
         }
         if now >= self.look_again {
@@ -655,13 +644,8 @@ impl Coordinator {
             self.not_before.filter(|_| idle),
         ];
         let own = own.into_iter().flatten().map(|at| self.clock.shows(at));
-        let Some(next) = own.chain(self.watch_at).chain(looks).min() else {
-            return;
-        };
-        let next = next.max(net.now.after(Duration::from_micros(10)));
-        if self.wake.is_none_or(|at| next < at || at <= net.now) {
-            self.wake = Some(next);
-            net.at(next, Event::Wake(self.who));
+        if let Some(next) = own.chain(self.watching.again_at()).chain(looks).min() {
+            self.alarm.set(net, self.who, next);
         }
     }
 }

@@ -19,9 +19,7 @@ impl World {
         let Some((_, fault)) = self.plan.faults.get(index).copied() else {
             return;
         };
-        self.net
-            .log
-            .say(self.net.now, || format!("fault: {fault:?}"));
+        self.net.say(|| format!("fault: {fault:?}"));
         match fault {
             Fault::KillMember
             | Fault::KillMemberBetweenSteps
@@ -77,9 +75,7 @@ impl World {
             return;
         };
         let time = self.while_it_lasts();
-        self.net
-            .log
-            .say(self.net.now, || format!("  of {who}, {time:?}"));
+        self.net.say(|| format!("  of {who}, {time:?}"));
         match fault {
             Fault::KillMember => self.bury_worker(who, slot),
             Fault::KillMemberBetweenSteps => {
@@ -145,9 +141,7 @@ impl World {
             return;
         };
         let time = self.while_it_lasts();
-        self.net
-            .log
-            .say(self.net.now, || format!("  of {who}, {time:?}"));
+        self.net.say(|| format!("  of {who}, {time:?}"));
         match fault {
             Fault::KillCoordinator => {
                 if let Some(slot) = self.coordinators.get(&who).map(|c| c.slot) {
@@ -188,18 +182,15 @@ impl World {
             }
             Fault::Truncate => {
                 let lost = self.net.chance.between(1, 30).min(last);
-                self.net.log.say(self.net.now, || {
-                    format!("  stream {index} ends at {}", last - lost)
-                });
+                self.net
+                    .say(|| format!("  stream {index} ends at {}", last - lost));
                 for partition in self.partitions_of(index) {
                     self.checker.stream_broke(partition, last - lost, false);
                 }
                 self.data.truncate(&mut self.net, index, last - lost);
             }
             _ => {
-                self.net
-                    .log
-                    .say(self.net.now, || format!("  stream {index} is made anew"));
+                self.net.say(|| format!("  stream {index} is made anew"));
                 for partition in self.partitions_of(index) {
                     self.checker.stream_broke(partition, 0, true);
                 }
@@ -210,9 +201,7 @@ impl World {
 
     /// Retention removes everything below, read or not.
     fn retain(&mut self, index: usize, to: u64) {
-        self.net
-            .log
-            .say(self.net.now, || format!("  stream {index} begins at {to}"));
+        self.net.say(|| format!("  stream {index} begins at {to}"));
         for partition in self.partitions_of(index) {
             let record = self.record(partition);
             if record
@@ -251,9 +240,8 @@ impl World {
     fn lose_writes(&mut self) {
         let count = self.net.chance.between(1, 12);
         let lost = self.bucket.lose_the_newest(&mut self.net, count);
-        self.net.log.say(self.net.now, || {
-            format!("  {count} writes are lost, of {lost:?}")
-        });
+        self.net
+            .say(|| format!("  {count} writes are lost, of {lost:?}"));
         self.checker.bucket_lost_writes();
         for key in lost {
             if let Key::Offset(partition) = key

@@ -2,12 +2,13 @@
 //! false evidence. The cores themselves are never changed.
 
 use std::fmt;
-use std::str::FromStr;
+
+use clap::ValueEnum;
 
 use crate::checker::Rule;
 
 /// Something that keeps the protocol safe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Guard {
     /// Compare-and-set. Off: the bucket ignores the expected revision.
     Cas,
@@ -30,32 +31,6 @@ pub enum Guard {
 // === impl Guard ===
 
 impl Guard {
-    /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Cas,
-        Self::Lease,
-        Self::Echo,
-        Self::Release,
-        Self::Validity,
-        Self::AckEpoch,
-        Self::HealthyTime,
-        Self::Seeding,
-    ];
-
-    /// Its name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Cas => "cas",
-            Self::Lease => "lease",
-            Self::Echo => "echo",
-            Self::Release => "release",
-            Self::Validity => "validity",
-            Self::AckEpoch => "ack-epoch",
-            Self::HealthyTime => "healthy-time",
-            Self::Seeding => "seeding",
-        }
-    }
-
     /// What breaks without it.
     pub fn protects(self) -> &'static [Rule] {
         match self {
@@ -75,20 +50,10 @@ impl Guard {
     }
 }
 
+/// As it is called on command lines.
 impl fmt::Display for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Guard {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let found = Self::ALL.into_iter().find(|guard| guard.name() == name);
-        found.ok_or_else(|| {
-            let all: Vec<&str> = Self::ALL.iter().map(|guard| guard.name()).collect();
-            format!("there is no guard {name:?}; there are {}", all.join(", "))
-        })
+        let name = self.to_possible_value();
+        f.write_str(name.as_ref().map_or("", |name| name.get_name()))
     }
 }

@@ -25,5 +25,6 @@ pub mod plan;
 pub mod reader;
 pub mod run;
 pub mod time;
+pub mod watching;
 pub mod worker;
 pub mod world;

@@ -212,6 +212,11 @@ impl Net {
         (stop.until.after(stop.timers_first) > self.now).then_some(stop)
     }
 
+    /// Writes a line into the log, which is made only if somebody reads it.
+    pub fn say<T: fmt::Display>(&mut self, line: impl FnOnce() -> T) {
+        self.log.say(self.now, line);
+    }
+
     // --- processes
 
     /// A process starts: its link is fresh.

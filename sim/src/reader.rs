@@ -297,9 +297,7 @@ impl Readers {
             Validity::Recreated => StopReason::StreamRecreated,
         };
         let finding = reader.finding(&facts, reason);
-        net.log.say(net.now, || {
-            format!("{who}: {}@{} is {validity:?}", id.partition, id.epoch)
-        });
+        net.say(|| format!("{who}: {}@{} is {validity:?}", id.partition, id.epoch));
         self.open.remove(&id.partition);
         net.ask(who, Ask::Close(id));
         Some(Event::Invalid {

@@ -17,9 +17,10 @@ use crate::guard::Guard;
 use crate::message::{Ask, Call, Filter, For, Got, Msg, News};
 use crate::model::data::Data;
 use crate::model::{Doc, Entry};
-use crate::net::{Event as Happens, Net, Who};
+use crate::net::{Net, Who};
 use crate::reader::Readers;
-use crate::time::{At, Clock};
+use crate::time::Clock;
+use crate::watching::{Alarm, Watching};
 
 /// Heartbeats that may wait for their answers.
 const BEATS: u32 = 8;
@@ -83,13 +84,11 @@ pub struct Worker {
     /// Its clock was stopped: it cannot know how late it is.
     pub was_suspended: bool,
     beats: u32,
-    watch: u64,
-    watch_tries: u32,
-    watch_at: Option<At>,
+    watching: Watching,
     readers: Readers,
     sessions: BTreeMap<SessionId, Option<u64>>,
     cursor: usize,
-    wake: Option<At>,
+    alarm: Alarm,
     real_session: Duration,
 }
 
@@ -115,20 +114,15 @@ impl Worker {
             formats,
             was_suspended: false,
             beats: 0,
-            watch: 0,
-            watch_tries: 0,
-            watch_at: None,
+            watching: Watching::default(),
             readers: Readers::new(who),
             sessions: BTreeMap::new(),
             cursor: 0,
-            wake: None,
+            alarm: Alarm::default(),
             real_session: Duration::from_secs(12),
         };
         let me = worker.me().clone();
-        around
-            .net
-            .log
-            .say(around.net.now, || format!("{who} starts as {me}"));
+        around.net.say(|| format!("{who} starts as {me}"));
         worker.begin_to_watch(around.net);
         worker
     }
@@ -148,43 +142,36 @@ impl Worker {
     }
 
     fn begin_to_watch(&mut self, net: &mut Net) {
-        self.watch += 1;
-        self.watch_at = None;
         let filter = Filter::Member(self.me().clone());
-        net.ask(self.who, Ask::Watch(self.watch, filter));
-    }
-
-    fn watch_again_later(&mut self, net: &mut Net) {
-        self.watch += 1; // nothing of the former one is heard any more
-        self.watch_tries = (self.watch_tries + 1).min(6);
-        let most = (100 << self.watch_tries).min(5000);
-        self.watch_at = Some(net.now.after(net.chance.millis(most / 2, most)));
+        self.watching.begin(net, self.who, filter);
     }
 
     /// The process is to end, within this time.
     pub fn drain(&mut self, around: &mut Around<'_>, timeout: Duration) {
         let who = self.who;
-        around.net.log.say(around.net.now, || {
-            format!("{who} is to leave within {timeout:?}")
-        });
+        around
+            .net
+            .say(|| format!("{who} is to leave within {timeout:?}"));
         self.step(around, Event::Drain { timeout });
         self.turn(around);
     }
 
     /// The timer has come.
     pub fn wake(&mut self, around: &mut Around<'_>) {
-        if self.wake.is_some_and(|at| at <= around.net.now) {
-            self.wake = None;
-        }
+        self.alarm.rang(around.net.now);
         self.turn(around);
     }
 
     /// Something has come.
     pub fn hear(&mut self, around: &mut Around<'_>, news: News) {
         match news {
-            News::Entry(number, entry) if number == self.watch => self.take_entry(around, entry),
-            News::Loaded(number) if number == self.watch => self.watch_tries = 0,
-            News::WatchBroken(number) if number == self.watch => self.watch_again_later(around.net),
+            News::Entry(number, entry) if number == self.watching.number() => {
+                self.take_entry(around, entry);
+            }
+            News::Loaded(number) if number == self.watching.number() => self.watching.loaded(),
+            News::WatchBroken(number) if number == self.watching.number() => {
+                self.watching.broke(around.net);
+            }
             News::Entry(..) | News::Loaded(_) | News::WatchBroken(_) => {}
             News::Put(beat, stored) => {
                 self.beats = self.beats.saturating_sub(1);
@@ -207,7 +194,7 @@ impl Worker {
                 self.take_record(around, (partition, epoch), got);
             }
             News::Connected => {
-                self.watch_again_later(around.net);
+                self.watching.broke(around.net);
                 self.readers.all_broken(around.net);
                 self.step(around, Event::Connected);
             }
@@ -273,10 +260,7 @@ impl Worker {
             if let Some(left) = &mut self.dies_after {
                 if *left == 0 {
                     let who = self.who;
-                    around
-                        .net
-                        .log
-                        .say(around.net.now, || format!("{who} dies between two steps"));
+                    around.net.say(|| format!("{who} dies between two steps"));
                     self.over = true;
                     return;
                 }
@@ -342,10 +326,7 @@ impl Worker {
 
     fn tell(&mut self, around: &mut Around<'_>, event: &MemberEvent) {
         let who = self.who;
-        around
-            .net
-            .log
-            .say(around.net.now, || format!("{who}: {event:?}"));
+        around.net.say(|| format!("{who}: {event:?}"));
         around.checker.told(around.net.now, self.me(), event);
     }
 
@@ -355,11 +336,8 @@ impl Worker {
         let now = self.now(around.net);
         self.member = Member::new(identity(around.net, self.slot), now);
         let (who, me) = (self.who, self.me().clone());
-        around
-            .net
-            .log
-            .say(around.net.now, || format!("{who} is born again as {me}"));
-        self.watch_tries = 0;
+        around.net.say(|| format!("{who} is born again as {me}"));
+        self.watching.loaded();
         self.begin_to_watch(around.net);
         self.say_whether_connected(around);
     }
@@ -388,7 +366,7 @@ impl Worker {
                         "{who}: {session} acks {partition}/{sequence}@{epoch} {kind:?}: {counts}"
                     )
                 };
-                around.net.log.say(around.net.now, line);
+                around.net.say(line);
                 if counts {
                     around.checker.acked(&session, at, kind);
                 }
@@ -429,7 +407,7 @@ impl Worker {
         if self.over {
             return;
         }
-        if self.watch_at.is_some_and(|at| at <= around.net.now) {
+        if self.watching.is_due(around.net.now) {
             self.begin_to_watch(around.net);
         }
         self.readers.retry(around.net);
@@ -449,14 +427,9 @@ impl Worker {
 
     fn note_wake(&mut self, net: &mut Net) {
         let core = self.member.deadline().map(|at| self.clock.shows(at));
-        let own = [core, self.watch_at, self.readers.next_retry()];
-        let Some(next) = own.into_iter().flatten().min() else {
-            return;
-        };
-        let next = next.max(net.now.after(Duration::from_micros(10)));
-        if self.wake.is_none_or(|at| next < at || at <= net.now) {
-            self.wake = Some(next);
-            net.at(next, Happens::Wake(self.who));
+        let own = [core, self.watching.again_at(), self.readers.next_retry()];
+        if let Some(next) = own.into_iter().flatten().min() {
+            self.alarm.set(net, self.who, next);
         }
     }
 
@@ -529,7 +502,7 @@ impl Worker {
                     if given.again { " again" } else { "" }
                 )
             };
-            around.net.log.say(around.net.now, line);
+            around.net.say(line);
             around.checker.judge_gap(&me, given, around.data);
             let zombie = self.was_suspended;
             around.checker.handed((&me, session), given, zombie);

@@ -216,9 +216,7 @@ impl World {
 
     /// A process has ended: its consumers will go, its id comes back some time later.
     pub(crate) fn bury_worker(&mut self, who: Who, slot: usize) {
-        self.net
-            .log
-            .say(self.net.now, || format!("{who} has ended"));
+        self.net.say(|| format!("{who} has ended"));
         self.workers.remove(&who);
         self.net.leave(who);
         self.bucket.forget_watch(who);
@@ -235,9 +233,7 @@ impl World {
     }
 
     pub(crate) fn bury_coordinator(&mut self, who: Who, slot: usize, wait: Duration) {
-        self.net
-            .log
-            .say(self.net.now, || format!("{who} has ended"));
+        self.net.say(|| format!("{who} has ended"));
         self.coordinators.remove(&who);
         self.net.leave(who);
         self.bucket.forget_watch(who);
@@ -423,9 +419,7 @@ impl World {
             Later::StartApplication(who) => self.start_application(who),
             Later::Reconnect(who) => {
                 if self.net.is_up(who) {
-                    self.net
-                        .log
-                        .say(self.net.now, || format!("{who} is connected again"));
+                    self.net.say(|| format!("{who} is connected again"));
                     self.net.push(who, News::Connected);
                 }
             }
@@ -433,9 +427,7 @@ impl World {
             Later::Calm => self.calm_down(),
             Later::Resume => self.resume(),
             Later::Quiet => {
-                self.net
-                    .log
-                    .say(self.net.now, || "from now on nothing may happen");
+                self.net.say(|| "from now on nothing may happen");
                 self.checker.expects_quiet();
             }
         }
@@ -447,9 +439,7 @@ impl World {
         change(&mut self.meta);
         if self.bucket.is_there {
             let meta = Doc::Meta(Arc::new(self.meta.clone()));
-            self.net
-                .log
-                .say(self.net.now, || format!("the manager writes {meta}"));
+            self.net.say(|| format!("the manager writes {meta}"));
             self.bucket.set(&mut self.net, &Key::Meta, &meta);
         }
     }
@@ -457,7 +447,7 @@ impl World {
     /// The trouble ends: everything runs, nothing is lost any more.
     fn calm_down(&mut self) {
         self.calm = true;
-        self.net.log.say(self.net.now, || "the trouble is over");
+        self.net.say(|| "the trouble is over");
         self.net.weather = Weather::default();
         self.bucket.wake_watches(&mut self.net);
         self.change_meta(|meta| meta.pause = lockstep::group::Pause::default());

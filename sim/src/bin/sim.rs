@@ -27,8 +27,7 @@ struct Options {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     first: u64,
 
-    /// Switch a guard of the protocol off: cas, lease, echo, release, validity, ack-epoch, healthy-time
-    /// or seeding. Then something is expected to break
+    /// Switch a guard of the protocol off. Then something is expected to break
     #[arg(long, value_name = "GUARD")]
     without: Option<Guard>,
 

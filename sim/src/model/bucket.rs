@@ -183,9 +183,7 @@ impl Bucket {
         } else {
             return false;
         };
-        net.log.say(net.now, || {
-            format!("          {} at {key}: {outcome:?}", request.from)
-        });
+        net.say(|| format!("          {} at {key}: {outcome:?}", request.from));
         net.answer(request, News::Replaced(*what, outcome));
         true
     }
@@ -230,9 +228,7 @@ impl Bucket {
         let by = request.from;
         let revision = self.store(net, &key, &doc);
         let late = if request.unheard { " (late)" } else { "" };
-        net.log.say(net.now, || {
-            format!("  #{revision:<5} {by} wrote {key}{late}: {doc}")
-        });
+        net.say(|| format!("  #{revision:<5} {by} wrote {key}{late}: {doc}"));
         let news = match &request.ask {
             Ask::Put(_, _, beat) => News::Put(*beat, Some(Revision(revision))),
             Ask::Replace(_, _, _, what) => {

@@ -91,9 +91,7 @@ impl Data {
         let ts = ServerTime(ts.0 + i64::try_from(id % 1000).unwrap_or(0));
         let stored = stream.publish((partition, id), ts, None);
         let seq = stored.unwrap_or(0);
-        net.log.say(net.now, || {
-            format!("  published {partition}/{seq} (message {id})")
-        });
+        net.say(|| format!("  published {partition}/{seq} (message {id})"));
         let waiting: Vec<u64> = self.consumers_of(index).collect();
         for number in waiting {
             self.deliver(net, number);
