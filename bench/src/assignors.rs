@@ -8,9 +8,9 @@ use lockstep::group::assignor::{
 };
 use lockstep::group::{MemberId, Partition};
 use lockstep_e2e::clock;
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Reach, median, milliseconds};
 use lockstep_e2e::scene::Outcome;
-
-use crate::figures::{Figures, Reach, median, milliseconds, say};
 
 const PARTITIONS: u32 = 10_000;
 const MEMBERS: usize = 1_000;
@@ -52,9 +52,9 @@ fn timed(
     for _ in 0..TIMES {
         let start = clock::now();
         target = assignor.assign(members, partitions, previous);
-        times.push(milliseconds(start.elapsed()));
+        times.push(milliseconds(start.elapsed(), 3));
     }
-    let middle = median(&times).unwrap_or(milliseconds(Duration::MAX));
+    let middle = median(&times).unwrap_or(milliseconds(Duration::MAX, 3));
     (middle, target)
 }
 

@@ -10,14 +10,15 @@ use lockstep::group::{
 };
 use lockstep::wire;
 use lockstep_e2e::children::Child;
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Reach, load_average, rounded};
 use lockstep_e2e::scene::{Outcome, SceneError};
+use lockstep_e2e::usage::Usage;
 use tokio::time::MissedTickBehavior;
 
-use crate::figures::{Figures, Reach, load_average, rounded, say};
 use crate::ground::{Cell, Ground, Layout};
 use crate::group::{Terms, start_coordinator, write_manifest};
 use crate::task::Task;
-use crate::usage::Usage;
 
 /// The default of `heartbeatInterval`.
 const HEARTBEAT: Duration = Duration::from_secs(3);

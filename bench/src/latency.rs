@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lockstep::wire::proto::consume_response::Frame as Hear;
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Reach, Spread, load_average, milliseconds};
 use lockstep_e2e::scene::{Outcome, SceneError};
 use tokio::time::Instant;
 
 use crate::clock::monotonic_ns;
-use crate::figures::{Figures, Reach, Spread, load_average, milliseconds, say};
 use crate::ground::{Cell, Ground, Layout};
 use crate::group::{AT_ONCE, Group, Terms};
 use crate::grpc::Consume;
@@ -65,7 +66,7 @@ pub(crate) async fn measure(figures: &mut Figures, seconds: u32) -> Outcome<()> 
         let reach = Reach::AtMost(1.0);
         figures.ratio(
             &format!("{part}: p99 added, ms"),
-            milliseconds(added.p99),
+            milliseconds(added.p99, 3),
             reach,
         );
         p99 = Some(whole.p99);

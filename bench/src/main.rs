@@ -6,7 +6,6 @@
 mod assignors;
 mod clock;
 mod crowd;
-mod figures;
 mod flags;
 mod ground;
 mod group;
@@ -26,12 +25,12 @@ mod rest;
 mod tally;
 mod task;
 mod throughput;
-mod usage;
 
 use std::process::ExitCode;
 
-use figures::{Figures, load_average, say};
 use flags::Flags;
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, load_average};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -42,7 +41,7 @@ async fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut figures = Figures::default();
+    let mut figures = Figures::new(3);
     say("the machine");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     figures.note("machine", "cores", cores);
@@ -54,7 +53,7 @@ async fn main() -> ExitCode {
             failed = true;
         }
     }
-    say(&figures.json());
+    say(&figures.json_with_ratios());
     if failed {
         ExitCode::FAILURE
     } else {

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use lockstep::wire::proto::consume_response::Frame as Hear;
 use lockstep_e2e::children::Child;
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Reach, load_average, milliseconds, rounded};
 use lockstep_e2e::scene::{Outcome, SceneError};
 use lockstep_e2e::until::until_sync;
+use lockstep_e2e::usage::Usage;
 
 use crate::clock::monotonic_ns;
-use crate::figures::{Figures, Reach, load_average, milliseconds, rounded, say};
 use crate::ground::{Cell, Ground, Layout};
 use crate::group::{Group, Terms, Worker};
 use crate::grpc::Consume;
@@ -18,7 +20,6 @@ use crate::kafka::{self, Kafka};
 use crate::load::{Load, Stamp};
 use crate::pauses::{Pauses, Receipt};
 use crate::task::Task;
-use crate::usage::Usage;
 
 const PART: &str = "moves";
 const RATE: u32 = 1000;
@@ -101,8 +102,8 @@ fn note(figures: &mut Figures, who: &str, seen: Seen) {
         ("kill", seen.kill),
     ] {
         let value = serde_json::json!({
-            "moved": pauses.moved, "longest_of_moved_ms": milliseconds(pauses.of_moved),
-            "kept": pauses.kept, "longest_of_kept_ms": milliseconds(pauses.of_kept),
+            "moved": pauses.moved, "longest_of_moved_ms": milliseconds(pauses.of_moved, 3),
+            "kept": pauses.kept, "longest_of_kept_ms": milliseconds(pauses.of_kept, 3),
         });
         figures.note(PART, &format!("{who}_{event}"), value);
     }
@@ -380,7 +381,7 @@ pub(crate) async fn idle(figures: &mut Figures) -> Outcome<()> {
     }
     let until = monotonic_ns();
     let (from, _owner) = asked.end().await?;
-    let pause = milliseconds(Duration::from_nanos(until.saturating_sub(from)));
+    let pause = milliseconds(Duration::from_nanos(until.saturating_sub(from)), 3);
     figures.ratio(
         "hand-over of 4 idle partitions, ms",
         pause,

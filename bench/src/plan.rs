@@ -5,9 +5,10 @@
 
 use std::time::Duration;
 
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::Figures;
 use lockstep_e2e::scene::Outcome;
 
-use crate::figures::{Figures, say};
 use crate::flags::Part;
 use crate::ground::{Cell, Layout};
 use crate::throughput::{Contender, Match};

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, load_average, median, rounded};
 use lockstep_e2e::scene::Outcome;
 
-use crate::figures::{Figures, load_average, median, rounded, say};
 use crate::ground::{Cell, Ground, Layout};
 use crate::limit::{self, Pulling};
 use crate::tally::Enough;

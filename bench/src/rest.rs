@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Reach, load_average, rounded};
 use lockstep_e2e::scene::Outcome;
+use lockstep_e2e::usage::Usage;
 
-use crate::figures::{Figures, Reach, load_average, rounded, say};
 use crate::ground::{Cell, Ground, Layout};
 use crate::group::{Group, Terms};
 use crate::grpc::Consume;
-use crate::usage::Usage;
 
 const PART: &str = "idle worker";
 /// Until everything that follows a join is done.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Reach, load_average, median, rounded};
 use lockstep_e2e::scene::{Outcome, SceneError};
 
-use crate::figures::{Figures, Reach, load_average, median, rounded, say};
 use crate::ground::{Cell, Ground, Layout};
 use crate::group::{AT_ONCE, Group, Terms, Worker};
 use crate::kafka::{self, Kafka};

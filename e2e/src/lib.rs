@@ -10,6 +10,8 @@ pub mod children;
 pub mod clock;
 #[cfg(feature = "cluster")]
 pub mod cluster;
+pub mod console;
+pub mod figures;
 pub mod history;
 pub mod http;
 #[cfg(feature = "cluster")]
@@ -25,6 +27,7 @@ pub mod publisher;
 pub mod scene;
 pub mod socket_client;
 pub mod until;
+pub mod usage;
 
 pub use nats_cluster::NatsCluster;
 pub use nats_server::NatsServer;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockstep_e2e::checker::Expectations;
 use lockstep_e2e::cluster::{Kind, Node, System, images, inside, unavailable};
+use lockstep_e2e::console::say;
 use lockstep_e2e::scene::Outcome;
 use serde_json::json;
 
@@ -106,10 +107,6 @@ async fn show(system: &System) -> Outcome<()> {
         .await?
         .trim_end());
     Ok(())
-}
-
-fn say(text: &str) {
-    drop(writeln!(std::io::stdout().lock(), "{text}"));
 }
 
 fn complain(text: &str) {

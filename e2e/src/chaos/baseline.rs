@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::api;
 use crate::NatsCluster;
 use crate::scene::{Outcome, Scene};
+use crate::usage;
 
 /// What the servers hold for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,12 +69,10 @@ pub fn processes(scene: &Scene) -> io::Result<BTreeMap<String, Process>> {
 
 fn process(pid: u32) -> io::Result<Process> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    let memory = line.and_then(|line| line.split_whitespace().nth(1)?.parse().ok());
     let files = std::fs::read_dir(format!("/proc/{pid}/fd"))?.count();
     Ok(Process {
         pid,
-        memory: memory.unwrap_or(0),
+        memory: usage::kib(&status, usage::RESIDENT).unwrap_or(0).into(),
         files,
     })
 }

@@ -6,13 +6,13 @@
 mod flags;
 mod plan;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use lockstep_e2e::chaos::{Dice, Stage};
 use lockstep_e2e::checker::Verdict;
 use lockstep_e2e::clock;
+use lockstep_e2e::console::say;
 use lockstep_e2e::scene::{Outcome, SceneError};
 
 use flags::Flags;
@@ -111,9 +111,4 @@ fn summary(verdict: &Verdict) -> String {
         "{} messages, {} duplicates across owners, {} grants ({} unclean)",
         verdict.messages, verdict.duplicates, verdict.grants, verdict.unclean_grants
     )
-}
-
-/// Nothing can be done about a terminal that is gone.
-fn say(line: &str) {
-    drop(writeln!(std::io::stdout(), "{line}"));
 }

@@ -4,7 +4,6 @@
 //! figure. What the figures mean, and how they were, is in docs/performance.md.
 
 mod exposition;
-mod figures;
 mod flags;
 mod groups;
 mod handovers;
@@ -13,7 +12,6 @@ mod plant;
 mod pods;
 mod requests;
 mod rest;
-mod usage;
 mod webhook;
 
 use std::io::Write;
@@ -21,14 +19,15 @@ use std::process::ExitCode;
 use std::sync::mpsc::channel;
 
 use lockstep_e2e::cluster::{images, inside, unavailable};
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::Figures;
 use lockstep_e2e::scene::Outcome;
 
-use figures::{Figures, say};
 use flags::{Flags, Part};
 
 fn main() -> ExitCode {
     let measured = Flags::parse(std::env::args().skip(1)).and_then(|flags| {
-        let mut figures = Figures::default();
+        let mut figures = Figures::new(1);
         let done = run(&flags, &mut figures);
         // What was measured before something went wrong is told as well.
         say(&figures.json());
@@ -62,7 +61,7 @@ fn on_a_node(flags: &Flags, figures: &mut Figures) -> Outcome<()> {
     }
     let (flags, (tell, told)) = (flags.clone(), channel());
     inside(&images(), async move |node| {
-        let mut figures = Figures::default();
+        let mut figures = Figures::new(1);
         let done = node::measure(node, &flags, &mut figures).await;
         // The receiver waits below.
         drop(tell.send((figures, done)));

@@ -6,12 +6,13 @@ use std::time::Duration;
 use lockstep_e2e::checker::Expectations;
 use lockstep_e2e::clock;
 use lockstep_e2e::cluster::{Kind, Node, System};
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Spread, milliseconds};
 use lockstep_e2e::history::At;
 use lockstep_e2e::scene::Outcome;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::figures::{Figures, Spread, milliseconds, say};
 use crate::flags::Flags;
 use crate::groups::{self, are_ready};
 use crate::handovers::{Pauses, first_message, pauses};
@@ -176,7 +177,7 @@ fn tell_pauses(system: &System, name: &str, from: At, figures: &mut Figures) -> 
     let by_partition = |longest: &BTreeMap<u32, Duration>| -> Value {
         let all = longest.iter();
         let all =
-            all.map(|(partition, pause)| (partition.to_string(), json!(milliseconds(*pause))));
+            all.map(|(partition, pause)| (partition.to_string(), json!(milliseconds(*pause, 1))));
         Value::Object(all.collect())
     };
     figures.note(

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use lockstep_e2e::clock;
 use lockstep_e2e::cluster::ApiServer;
+use lockstep_e2e::figures::rounded;
 use lockstep_e2e::scene::{Outcome, SceneError};
 use serde_json::Value;
 
 use crate::exposition;
-use crate::figures::rounded;
 
 /// Requests by verb and resource, such as `GET secrets`.
 type Counts = BTreeMap<String, f64>;

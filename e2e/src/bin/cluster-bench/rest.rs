@@ -3,17 +3,18 @@
 use std::time::Duration;
 
 use lockstep_e2e::clock;
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Spread, rounded};
 use lockstep_e2e::scene::Outcome;
+use lockstep_e2e::usage::Usage;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::exposition;
-use crate::figures::{Figures, Spread, rounded, say};
 use crate::flags::Flags;
 use crate::groups::{self, Moments, Seen, WITHIN, are_ready, at_rest, make, spans};
 use crate::plant::{Controller, Plant};
 use crate::requests::{Rates, Requests};
-use crate::usage::Usage;
 
 /// How long the API server is watched without a controller.
 const ALONE: Duration = Duration::from_secs(60);
@@ -136,8 +137,16 @@ async fn rest(
     let own = asked.without(usual);
     figures.note(PART, "watched_s", rounded(seconds, 0));
     for ((name, _), (before, after)) in pids.iter().zip(before.iter().zip(&after)) {
-        figures.note(PART, &format!("{name}_cores"), after.cores_since(before));
-        figures.note(PART, &format!("{name}_resident_mib"), after.resident_mib);
+        figures.note(
+            PART,
+            &format!("{name}_cores"),
+            rounded(after.cores_since(before), 3),
+        );
+        figures.note(
+            PART,
+            &format!("{name}_resident_mib"),
+            rounded(after.resident_mib, 1),
+        );
     }
     figures.note(PART, "api_requests_per_minute", own.total());
     figures.note(PART, "api_requests_per_minute_by_kind", own.json());
@@ -175,7 +184,7 @@ async fn reconciles_since(controller: &Controller, before: f64) -> Outcome<f64> 
 
 fn peak(figures: &mut Figures, name: &str, controller: &Controller) -> Outcome<()> {
     let usage = Usage::of(controller.process.pid())?;
-    figures.note(PART, name, usage.resident_mib);
+    figures.note(PART, name, rounded(usage.resident_mib, 1));
     Ok(())
 }
 

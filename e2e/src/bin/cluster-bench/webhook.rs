@@ -11,12 +11,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, PostParams};
 use lockstep_e2e::cluster::{webhook_configuration, webhook_name};
+use lockstep_e2e::console::say;
+use lockstep_e2e::figures::{Figures, Spread, rounded};
 use lockstep_e2e::scene::{Outcome, SceneError};
 use lockstep_e2e::{clock, until};
 use serde_json::json;
 
 use crate::exposition::{self, Labels};
-use crate::figures::{Figures, Spread, rounded, say};
 use crate::flags::Flags;
 use crate::groups::{self, NAMESPACE, group, is_ready};
 use crate::plant::{Controller, Plant};

@@ -4,12 +4,12 @@
 
 mod compare;
 
-use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use lockstep_e2e::chaos::{Dice, Fault, Servers, Setting, Stage, baseline};
 use lockstep_e2e::checker::Verdict;
+use lockstep_e2e::console::say;
 use lockstep_e2e::scene::{Outcome, SceneError};
 use lockstep_e2e::{clock, until};
 
@@ -96,9 +96,4 @@ async fn strike_until(
         stage.lasts(PAUSE).await;
     }
     Ok(struck)
-}
-
-/// Nothing can be done about a terminal that is gone.
-fn say(line: &str) {
-    drop(writeln!(std::io::stdout(), "{line}"));
 }

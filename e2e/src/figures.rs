@@ -1,21 +1,27 @@
-//! Figures and ratios: told as they come, and all of them as one line of JSON at the end.
+//! What benches measure: figures and ratios, told as they come, and all of them as one line of JSON
+//! at the end.
 
-use std::io::Write;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::console::say;
+
 /// Everything that was measured.
-#[derive(Debug, Default)]
-pub(crate) struct Figures {
-    figures: Map<String, Value>,
+#[derive(Debug)]
+pub struct Figures {
+    /// Decimals of times in milliseconds: more than the measurement is worth would pretend.
+    decimals: i32,
+    parts: Map<String, Value>,
     ratios: Map<String, Value>,
 }
 
 /// What a figure should be.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Reach {
+pub enum Reach {
+    /// No less.
     AtLeast(f64),
+    /// No more.
     AtMost(f64),
     /// For comparison only.
     Whatever,
@@ -23,31 +29,49 @@ pub(crate) enum Reach {
 
 /// A distribution of times.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Spread {
-    pub(crate) count: usize,
-    pub(crate) p50: Duration,
-    pub(crate) p99: Duration,
-    pub(crate) longest: Duration,
+pub struct Spread {
+    /// How many there are.
+    pub count: usize,
+    /// Half of them are no longer.
+    pub p50: Duration,
+    /// 99 of a hundred are no longer.
+    pub p99: Duration,
+    /// The longest.
+    pub longest: Duration,
 }
 
 // === impl Figures ===
 
 impl Figures {
+    /// None yet; times in milliseconds will have so many decimals.
+    pub fn new(decimals: i32) -> Self {
+        Self {
+            decimals,
+            parts: Map::new(),
+            ratios: Map::new(),
+        }
+    }
+
     /// Notes a figure of a part and tells it.
-    pub(crate) fn note(&mut self, part: &str, name: &str, value: impl Into<Value>) {
+    pub fn note(&mut self, part: &str, name: &str, value: impl Into<Value>) {
         let value = value.into();
         say(&format!("  {name}: {value}"));
-        let of_part = self.figures.entry(part).or_insert_with(|| json!({}));
+        let of_part = self.parts.entry(part).or_insert_with(|| json!({}));
         of_part[name] = value;
     }
 
     /// Notes a time in milliseconds.
-    pub(crate) fn time(&mut self, part: &str, name: &str, time: Duration) {
-        self.note(part, &format!("{name}_ms"), milliseconds(time));
+    pub fn time(&mut self, part: &str, name: &str, time: Duration) {
+        self.note(
+            part,
+            &format!("{name}_ms"),
+            milliseconds(time, self.decimals),
+        );
     }
 
     /// Notes a distribution.
-    pub(crate) fn spread(&mut self, part: &str, name: &str, spread: Spread) {
+    pub fn spread(&mut self, part: &str, name: &str, spread: Spread) {
+        let milliseconds = |time| milliseconds(time, self.decimals);
         let value = json!({
             "count": spread.count,
             "p50_ms": milliseconds(spread.p50),
@@ -58,7 +82,7 @@ impl Figures {
     }
 
     /// Notes something that has a mark to reach, and says whether it did.
-    pub(crate) fn ratio(&mut self, name: &str, value: f64, reach: Reach) {
+    pub fn ratio(&mut self, name: &str, value: f64, reach: Reach) {
         let value = rounded(value, 3);
         let entry = match reach {
             Reach::AtLeast(least) => {
@@ -73,9 +97,19 @@ impl Figures {
         self.ratios.insert(name.to_owned(), entry);
     }
 
-    /// The last line.
-    pub(crate) fn json(self) -> String {
-        json!({"ratios": self.ratios, "figures": self.figures}).to_string()
+    /// Adds the figures of what was measured elsewhere.
+    pub fn extend(&mut self, other: Self) {
+        self.parts.extend(other.parts);
+    }
+
+    /// The last line: the figures, by part.
+    pub fn json(self) -> String {
+        Value::Object(self.parts).to_string()
+    }
+
+    /// The last line where there are ratios.
+    pub fn json_with_ratios(self) -> String {
+        json!({"ratios": self.ratios, "figures": self.parts}).to_string()
     }
 }
 
@@ -83,7 +117,7 @@ impl Figures {
 
 impl Spread {
     /// None of nothing.
-    pub(crate) fn of(times: impl IntoIterator<Item = Duration>) -> Option<Self> {
+    pub fn of(times: impl IntoIterator<Item = Duration>) -> Option<Self> {
         let mut times: Vec<Duration> = times.into_iter().collect();
         times.sort_unstable();
         // The smallest that so many of a hundred do not pass.
@@ -98,7 +132,7 @@ impl Spread {
 }
 
 /// The middle one, or the mean of the two in the middle; none of nothing.
-pub(crate) fn median(values: &[f64]) -> Option<f64> {
+pub fn median(values: &[f64]) -> Option<f64> {
     let mut values = values.to_vec();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
@@ -111,26 +145,21 @@ pub(crate) fn median(values: &[f64]) -> Option<f64> {
         .map(|lower| f64::midpoint(*lower, upper))
 }
 
-/// With three decimals.
-pub(crate) fn milliseconds(time: Duration) -> f64 {
-    rounded(time.as_secs_f64() * 1000.0, 3)
+/// With so many decimals.
+pub fn milliseconds(time: Duration, decimals: i32) -> f64 {
+    rounded(time.as_secs_f64() * 1000.0, decimals)
 }
 
 /// So many decimals.
-pub(crate) fn rounded(value: f64, decimals: i32) -> f64 {
+pub fn rounded(value: f64, decimals: i32) -> f64 {
     let scale = 10_f64.powi(decimals);
     (value * scale).round() / scale
 }
 
 /// The load average of the last minute, as the kernel writes it.
-pub(crate) fn load_average() -> String {
+pub fn load_average() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or_default().to_owned()
-}
-
-pub(crate) fn say(text: &str) {
-    // Whoever reads this may have gone; the measurement goes on.
-    drop(writeln!(std::io::stdout().lock(), "{text}"));
 }
 
 #[cfg(test)]
@@ -140,6 +169,9 @@ mod tests {
     #[test]
     fn a_quantile_is_one_of_the_times() {
         assert_eq!(Spread::of([]), None);
+        let one = Duration::from_millis(7);
+        let spread = Spread::of([one]).unwrap();
+        assert_eq!((spread.p50, spread.p99, spread.longest), (one, one, one));
         let all = (1..=200).rev().map(Duration::from_millis);
         let spread = Spread::of(all).unwrap();
         assert_eq!(spread.p50, Duration::from_millis(100));
@@ -156,13 +188,23 @@ mod tests {
     }
 
     #[test]
+    fn the_last_line_holds_all_figures_by_part() {
+        let mut figures = Figures::new(1);
+        figures.note("rest", "groups", 3);
+        figures.time("rest", "ready", Duration::from_micros(1_250));
+        figures.note("node", "passed", true);
+        let wanted = r#"{"rest":{"groups":3,"ready_ms":1.3},"node":{"passed":true}}"#;
+        assert_eq!(figures.json(), wanted);
+    }
+
+    #[test]
     fn the_last_line_says_of_each_ratio_whether_it_reached_its_mark() {
-        let mut figures = Figures::default();
+        let mut figures = Figures::new(3);
         figures.note("limit", "per_second", 3);
         figures.ratio("a", 0.85, Reach::AtLeast(0.8));
         figures.ratio("b", 0.25, Reach::AtMost(0.2));
         figures.ratio("c", 2.0, Reach::Whatever);
-        let line: Value = serde_json::from_str(&figures.json()).unwrap();
+        let line: Value = serde_json::from_str(&figures.json_with_ratios()).unwrap();
         assert_eq!(line["ratios"]["a"]["reached"], true);
         assert_eq!(line["ratios"]["b"]["reached"], false);
         assert_eq!(line["ratios"]["c"], json!({"value": 2.0}));
